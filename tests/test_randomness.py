@@ -20,7 +20,7 @@ from scipy import stats
 from sfumato.domain import Category, Domain
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
-from sfumato.randomness import CHUNK, Keystream, _Process, secure, seeded
+from sfumato.randomness import CHUNK, Keystream, Process, secure, seeded
 
 REJECT = 1e-6
 BOUNDS = [
@@ -52,7 +52,7 @@ class Scripted(Keystream):
     """
 
     def __init__(self, words: np.ndarray) -> None:
-        super().__init__(bytes(32), secure=False)
+        super().__init__(bytes(32))
         self.script = [words]
 
     def fill(self, buffer: np.ndarray) -> None:
@@ -222,7 +222,7 @@ def test_the_keystream_is_aes_256_in_counter_mode() -> None:
     key = bytes(range(32))
     block = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
     expected = b"".join(block.update(counter.to_bytes(16, "big")) for counter in range(4))
-    assert Keystream(key, secure=False).words(8).tobytes() == expected
+    assert Keystream(key).words(8).tobytes() == expected
 
 
 def test_filling_a_table_fills_every_byte() -> None:
@@ -271,7 +271,7 @@ def test_equal_sort_keys_are_drawn_again() -> None:
             self.turns += 1
             return np.zeros(count, dtype=np.uint64) if self.turns == 1 else super().words(count)
 
-    stream = Repeating(bytes(32), secure=False)
+    stream = Repeating(bytes(32))
     assert sorted(stream.permutation(5).tolist()) == [0, 1, 2, 3, 4] and stream.turns == 2
 
 
@@ -331,8 +331,8 @@ def test_parent_and_forked_children_share_no_noise(drawn_before: int) -> None:
 def test_shared_noise_would_be_seen() -> None:
     """The judge can fail: two streams of one key share every block."""
     key = os.urandom(32)
-    child = in_child(lambda: Keystream(key, secure=True).words(1000).tobytes())
-    assert shared_blocks(child, Keystream(key, secure=True).words(1000).tobytes()) == 500
+    child = in_child(lambda: Keystream(key).words(1000).tobytes())
+    assert shared_blocks(child, Keystream(key).words(1000).tobytes()) == 500
 
 
 @needs_fork
@@ -350,7 +350,7 @@ def test_a_key_handed_over_gives_a_retry_the_same_part() -> None:
     key = secure().words(4).tobytes()
 
     def work() -> bytes:
-        return Keystream(key, secure=True).derive(7).words(100).tobytes()
+        return Keystream(key).derive(7).words(100).tobytes()
 
     assert in_child(work) == in_child(work) == work()
 
@@ -368,7 +368,7 @@ def test_a_seeded_stream_stays_repeatable_in_a_child() -> None:
 @needs_fork
 def test_a_lock_that_was_held_at_the_fork_does_not_hold_up_the_child() -> None:
     for stream in (secure(), seeded(1)):
-        with stream._lock, _Process.lock:
+        with stream._lock, Process.lock:
             assert len(in_child(lambda own=stream: own.words(2).tobytes())) == 16
 
 
@@ -433,7 +433,7 @@ def test_a_stream_is_not_replaced() -> None:
 @pytest.mark.parametrize("length", [0, 16, 31, 33])
 def test_a_key_of_another_length_is_refused(length: int) -> None:
     with pytest.raises(ParameterError, match=f"a key of {length} bytes"):
-        Keystream(bytes(length), secure=True)
+        Keystream(bytes(length))
 
 
 def test_threads_share_a_stream_and_get_bytes_of_their_own() -> None:

@@ -22,7 +22,7 @@ CHUNK = (
 _ZEROS = bytes(CHUNK)
 
 
-class _Process:
+class Process:
     """Which process this is: its id, and how many forks of the interpreter lie behind it."""
 
     forks = 0
@@ -43,10 +43,22 @@ class _Process:
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
-    os.register_at_fork(after_in_child=_Process.forked)
+    os.register_at_fork(after_in_child=Process.forked)
 
 
-class Keystream:
+class Unrepeated:
+    """What must not be there twice, since it draws the noise that hides somebody."""
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """Refuse `copy.copy`, `copy.deepcopy` and `pickle`."""
+        raise ParameterError(
+            f"{type(self).__name__} cannot be copied or sent to another process: two that draw the "
+            "same noise give away what it hides",
+            hint="call secure() where it is needed, or derive(part) for each piece of work",
+        )
+
+
+class Keystream(Unrepeated):
     """A stream of uniform random bits from AES-256 in counter mode, and exact integer draws from
     it.
 
@@ -56,7 +68,11 @@ class Keystream:
 
     No two records may share their noise. So threads may share a stream, each getting bytes of its
     own (a seeded stream then depends on their order); a secure stream that came into a process by
-    a fork has a new key there; and a stream cannot be copied, replaced or pickled.
+    a fork has a new key there (a seeded one, which promises nothing, goes on where it stood, in
+    every child alike); and a stream cannot be copied, replaced or pickled.
+
+    Only `secure()` makes a secure one, and what is derived from it is secure too: a key that is
+    handed over gives a stream that whoever knows the key can repeat.
 
     >>> seeded(1).below(6, 5).tolist() == seeded(1).below(6, 5).tolist()
     True
@@ -64,11 +80,23 @@ class Keystream:
     (True, False)
     """
 
-    def __init__(self, key: bytes, secure: bool) -> None:
+    def __init__(self, key: bytes, secure: bool = False) -> None:
         if len(key) != 32:
             raise ParameterError(f"a key of {len(key)} bytes; a keystream needs one of 32")
-        self.secure = secure
+        if secure:
+            raise ParameterError(
+                "a key that is handed over makes no secure keystream: whoever knows it knows the "
+                "noise",
+                hint="call secure(), which has a key of its own",
+            )
+        self._secure = False
         self._start(key)
+
+    @staticmethod
+    def _keyed(key: bytes, secure: bool) -> Keystream:
+        stream = Keystream(key)
+        stream._secure = secure
+        return stream
 
     def _start(self, key: bytes) -> None:
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -76,7 +104,12 @@ class Keystream:
         self._key = key
         self._encryptor = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
         self._lock = threading.Lock()
-        self._process = _Process.current()
+        self._process = Process.current()
+
+    @property
+    def secure(self) -> bool:
+        """Whether nobody can know the key."""
+        return self._secure
 
     @property
     def key(self) -> bytes:
@@ -88,26 +121,18 @@ class Keystream:
         """Make the stream this process's own: a secure one that came by a fork gets a new key, a
         seeded one, which promises nothing, goes on where it stood.
         """
-        if self._process == _Process.current():
+        if self._process == Process.current():
             return
-        with _Process.lock:
-            if self._process == _Process.current():  # another thread was faster
+        with Process.lock:
+            if self._process == Process.current():  # another thread was faster
                 return
             if self.secure:
                 self._start(os.urandom(32))
             else:
-                self._lock, self._process = threading.Lock(), _Process.current()
+                self._lock, self._process = threading.Lock(), Process.current()
 
     def __repr__(self) -> str:
         return f"Keystream(secure={self.secure})"
-
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        """Refuse `copy.copy`, `copy.deepcopy` and `pickle`."""
-        raise ParameterError(
-            "a keystream cannot be copied or sent to another process: two that draw the same "
-            "noise give away what it hides",
-            hint="call secure() where it is needed, or derive(part) for each piece of work",
-        )
 
     def fill(self, buffer: NDArray[Any]) -> None:
         """Overwrite a C-contiguous array with keystream bytes."""
@@ -196,7 +221,12 @@ class Keystream:
         In a forked child the key is a new one. Where a retry in another process must draw the same,
         draw a key once (`words(4).tobytes()`) and give every process that: as Spark's workers do.
         """
-        return Keystream(hmac.digest(self.key, b"sfumato part %d" % part, "sha256"), self.secure)
+        key = hmac.digest(self.key, b"sfumato part %d" % part, "sha256")
+        return Keystream._keyed(key, self.secure)
+
+    def branch(self) -> Keystream:
+        """A stream of its own, keyed by the next 256 bits of this one: no two are alike."""
+        return Keystream._keyed(self.words(4).tobytes(), self.secure)
 
     def _draw(self, count: int, dtype: Any) -> NDArray[Any]:
         out = np.empty(count, dtype=dtype)
@@ -208,7 +238,7 @@ def secure() -> Keystream:
     """A keystream keyed with 256 bits from the operating system: the default wherever a person's
     record is perturbed.
     """
-    return Keystream(os.urandom(32), secure=True)
+    return Keystream._keyed(os.urandom(32), secure=True)
 
 
 @checked
@@ -216,7 +246,7 @@ def seeded(seed: int) -> Keystream:
     """A keystream that anyone who knows the seed can repeat: for experiments; what it perturbs is
     marked as not private.
     """
-    return Keystream(hashlib.sha256(b"sfumato experiment %d" % seed).digest(), secure=False)
+    return Keystream(hashlib.sha256(b"sfumato experiment %d" % seed).digest())
 
 
 def drawing(rng: Keystream | None) -> Keystream:

@@ -1,42 +1,61 @@
 """Received: what comes out of a file, checked before anything is computed from it.
 
-A description, schema, ledger or report may come from a stranger. Text is bounded before it is
-parsed, and every value by kind, length and digits before any arithmetic, so that no file can hang
-a program, fill its memory, or end it in a way that nobody foresaw. The bounds are stated here.
+A description, schema, campaign, ledger or report may come from a stranger. What is no file, and may
+never end, is not read; text is bounded before it is parsed, and every value by kind, length and
+digits before any arithmetic, so that no file can hang a program, fill its memory, or end it in a
+way that nobody foresaw. The bounds are stated here, each with what it protects.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import select
+import stat
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn, TypeVar
 
 from sfumato.errors import FileError, SchemaError, SfumatoError, listing, near_miss
 
-MOST_JSON_BYTES = 12 << 20  # of one description: the largest matrix takes so much
-MOST_TOML_BYTES = 1 << 21  # of one schema: 100,000 values take 1 MB
+# Bytes of one small file, read before anything is made of them: what a file may take of memory.
+MOST_JSON_BYTES = 12 << 20  # a description, model or report: the largest matrix takes so much
+MOST_TOML_BYTES = 1 << 21  # a schema or a campaign: 100,000 values take 1 MB
+MOST_MATRIX_BYTES = 1 << 25  # the probabilities of 1024 × 1024 cells, as text
+MOST_NAMES_BYTES = 1 << 25  # what items are called
+MOST_LIST_BYTES = 1 << 22  # a universe of items, itemsets that may be reported, patterns to hide
+MOST_LEDGER_BYTES = 1 << 25  # a ledger of version 0.1.0: 100,000 entries take 20 MB
+# Seconds that a pipe is waited for, which may have nobody at its other end.
+LONGEST_WAIT = 0.5  # until somebody opens it
+LONGEST_SILENCE = 30.0  # of somebody who has
+# What a text holds, counted before it is parsed: time and memory of a parser, and its stack.
 MOST_VALUES = 1 << 21  # in one JSON text, braces counted four times for the memory they take
+MOST_KEYS = 1 << 15  # in one TOML text, a line each
 MOST_DEPTH = 32  # of lists and objects inside each other
+# One value, before it is computed with: digits make arithmetic slow, letters fill a message.
 MOST_DIGITS = 128  # of a numerator or denominator
 MOST_LETTERS = 4096  # of one word
+MOST_NUMBER = 1e30  # of a number, in size
+MOST_READ_DIGITS = 4300  # in a row, of a TOML text: Python reads no longer number
+MOST_WHOLE = 1 << 53  # of a whole number, in size: floats hold them exactly
+# How many there may be of something: tables and channels are made for each.
 MOST_LABELS = 100_000  # values of one attribute, or items of a universe
 MOST_DOMAIN_LABELS = 200_000  # values of all attributes together
 MOST_ATTRIBUTES = 2000
 MOST_CUTS = 4096
-MOST_NUMBER = 1e30  # of the bounds of an attribute, in size
-MOST_WHOLE = 1 << 53  # in size, of whole numbers: floats hold them exactly
 MOST_COPIES = 10_000
 MOST_CUTOFF = 64
 
 _PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
 _DOTTED = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{MOST_DEPTH}}}")
+_KEY = re.compile(rf"^[ \t]*+{_PART}(?:[ \t]*+\.[ \t]*+{_PART})*+[ \t]*+=", re.MULTILINE)
 _TABLE = re.compile(r"^[ \t]*+\[", re.MULTILINE)
+_LONG_NUMBER = re.compile(rf"[0-9_]{{{MOST_READ_DIGITS + 1}}}")
 _DIGITS = f"[0-9]{{1,{MOST_DIGITS}}}"
 _FRACTION = re.compile(rf"{_DIGITS}(?:/0*[1-9][0-9]{{0,{MOST_DIGITS}}}|\.{_DIGITS})?")
 _BRACKETS = bytes.maketrans(b"{}", b"[]")
@@ -183,17 +202,33 @@ class Received:
         return self.value
 
 
-def parsed_json(text: str | bytes, where: str) -> dict[str, Any]:
+Kind = TypeVar("Kind", dict[str, Any], list[Any])
+
+
+def parsed_json(text: str | bytes, where: str, most: int = MOST_JSON_BYTES) -> dict[str, Any]:
     """The JSON object in a text that stays within the bounds above.
 
     >>> parsed_json('{"format": 1}', "this file")
     {'format': 1}
     """
+    return _parsed(text, where, dict, most)
+
+
+def parsed_list(text: str | bytes, where: str, most: int = MOST_JSON_BYTES) -> list[Any]:
+    """The JSON list in a text that stays within the bounds above.
+
+    >>> parsed_list("[1, 2]", "this file")
+    [1, 2]
+    """
+    return _parsed(text, where, list, most)
+
+
+def _parsed(text: str | bytes, where: str, kind: type[Kind], most: int) -> Kind:
+    if not isinstance(text, str | bytes):  # out of a database, whose columns take anything
+        raise FileError(f"{where} is no text")
     octets = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-    if len(octets) > MOST_JSON_BYTES:
-        raise FileError(
-            f"{where} holds {len(octets):,} bytes; at most {MOST_JSON_BYTES:,} are read"
-        )
+    if len(octets) > most:
+        raise FileError(f"{where} holds {len(octets):,} bytes; at most {most:,} are read")
     if _values(octets) > MOST_VALUES:
         raise FileError(f"{where} holds more than the {MOST_VALUES:,} values that are read")
     if not _shallow(octets):
@@ -201,26 +236,19 @@ def parsed_json(text: str | bytes, where: str) -> dict[str, Any]:
             f"{where} was changed or cut short, or is nested more than {MOST_DEPTH} deep"
         )
     try:
-        found = json.loads(octets, parse_constant=_no_constant)
+        found = json.loads(octets, parse_constant=_no_constant, object_pairs_hook=_said_once)
         if b"\\ud" in octets.lower():  # half a letter, which no file or terminal takes
             json.dumps(found, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         found = None
-    if not isinstance(found, dict):
+    if not isinstance(found, kind):
         raise FileError(f"{where} is not the JSON that Sfumato writes; it was changed or cut short")
     return found
 
 
 def parsed_toml(text: str, where: str) -> dict[str, Any]:
     """The tables in a TOML text that stays within the bounds above."""
-    if len(text) > MOST_TOML_BYTES:
-        raise SchemaError(
-            f"{where} holds {len(text):,} letters; at most {MOST_TOML_BYTES:,} are read"
-        )
-    if _DOTTED.search(text):  # each part of a key is looked up by all those before it
-        raise SchemaError(f"{where} has a name of more than {MOST_DEPTH} parts with dots between")
-    if sum(1 for _ in _TABLE.finditer(text)) > 2 * MOST_ATTRIBUTES:
-        raise SchemaError(f"{where} has more than {2 * MOST_ATTRIBUTES:,} tables")
+    check_toml(text, where)
     try:
         return tomllib.loads(text)
     except RecursionError:
@@ -229,24 +257,96 @@ def parsed_toml(text: str, where: str) -> dict[str, Any]:
         raise SchemaError(f"{where} is not valid TOML: {error}") from None
 
 
+def check_toml(text: str, where: str) -> None:
+    """Refuse a TOML text that would keep a parser busy."""
+    if len(text) > MOST_TOML_BYTES:
+        raise SchemaError(
+            f"{where} holds {len(text):,} letters; at most {MOST_TOML_BYTES:,} are read"
+        )
+    if _DOTTED.search(text):  # each part of a key is looked up by all those before it
+        raise SchemaError(f"{where} has a name of more than {MOST_DEPTH} parts with dots between")
+    if _LONG_NUMBER.search(text):
+        raise SchemaError(f"{where} has a number of more than {MOST_READ_DIGITS:,} digits")
+    if sum(1 for _ in _KEY.finditer(text)) > MOST_KEYS:
+        raise SchemaError(f"{where} has more than {MOST_KEYS:,} keys")
+    if sum(1 for _ in _TABLE.finditer(text)) > 2 * MOST_ATTRIBUTES:
+        raise SchemaError(f"{where} has more than {2 * MOST_ATTRIBUTES:,} tables")
+
+
 def read_text(path: Path, what: str, most: int = MOST_JSON_BYTES) -> str:
     """The text of a small file, without the mark that some editors begin it with; `what` is how
     messages call it.
     """
+    octets = read_octets(path, what, most)
+    if len(octets) > most:
+        raise FileError(f"{what} is larger than the {most:,} bytes that are read")
     try:
-        with path.open("rb") as file:
-            octets = file.read(most + 1)
-        text = octets.decode("utf-8-sig")
-    except FileNotFoundError:
-        raise FileError(f"no {what}") from None
+        return octets.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise FileError(f"cannot read {what}: it is not UTF-8 text") from None
+
+
+def read_octets(path: Path, what: str, most: int) -> bytes:
+    """The first bytes of a file, one more than `most` where it holds more; nobody is waited for who
+    never comes.
+
+    What a pipe holds is read too, as a shell's <(…) is one, once somebody is there who writes.
+    """
+    try:
+        with _unwaiting(path) as file:
+            kind = os.fstat(file.fileno()).st_mode
+            if stat.S_ISFIFO(kind):
+                return _piped(file.fileno(), what, most)
+            check_file(kind, what)
+            return file.read(most + 1)
+    except FileNotFoundError:
+        raise FileError(f"no {what}") from None
+    except SfumatoError:
+        raise
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise FileError(f"cannot read {what}: {reason}") from None
-    if len(octets) > most:
-        raise FileError(f"{what} is larger than the {most:,} bytes that are read")
-    return text
+
+
+def check_file(kind: int | Path, what: str) -> None:
+    """Refuse a device, folder or pipe, which may never end; what is not there is seen elsewhere."""
+    try:
+        mode = kind if isinstance(kind, int) else os.stat(kind).st_mode
+    except (OSError, ValueError):
+        return
+    if not stat.S_ISREG(mode):
+        kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+        raise FileError(
+            f"{what} is {kinds.get(stat.S_IFMT(mode), 'a device')}, not a file", hint="name a file"
+        )
+
+
+def _unwaiting(path: Path) -> BinaryIO:
+    """A file opened at once: a pipe that nobody writes to would be waited for."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    return open(path, "rb", opener=lambda name, _: os.open(name, flags))
+
+
+def _piped(handle: int, what: str, most: int) -> bytes:
+    """What somebody writes into a pipe until they close it, and at most so many bytes and one."""
+    arriving, found = select.poll(), bytearray()
+    arriving.register(handle, select.POLLIN)
+    while len(found) <= most:
+        arriving.poll(LONGEST_WAIT * 1000)
+        try:
+            octets = os.read(handle, min(most + 1 - len(found), 1 << 16))
+        except BlockingIOError:  # somebody is there, and silent
+            if arriving.poll(LONGEST_SILENCE * 1000):
+                continue
+            raise FileError(
+                f"{what} is a pipe that nobody wrote to for {LONGEST_SILENCE:g} seconds"
+            ) from None
+        if not octets:
+            break
+        found += octets
+    if not found:
+        raise FileError(f"{what} is a pipe that nobody writes to", hint="name a file")
+    return bytes(found)
 
 
 @contextmanager
@@ -278,6 +378,13 @@ def _shallow(octets: bytes) -> bool:
 
 def _values(octets: bytes) -> int:
     return octets.count(b",") + octets.count(b"[") + 4 * octets.count(b"{")
+
+
+def _said_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("one name has two values")
+    return found
 
 
 def _no_constant(word: str) -> NoReturn:

@@ -41,9 +41,16 @@ def test_the_bounds_that_security_states_are_those_of_the_program() -> None:
     rows = {line[0]: line[1] for line in cells if len(line) == 2}
     digits, values = received.MOST_DIGITS, received.MOST_VALUES // 1_000_000
     assert rows == {
-        "a description (JSON)": f"{megabytes(received.MOST_JSON_BYTES)}, {values} million values, "
-        f"{received.MOST_DEPTH} deep",
-        "a schema (TOML)": megabytes(received.MOST_TOML_BYTES),
+        "a description, a model, what a server says (JSON)": megabytes(received.MOST_JSON_BYTES)
+        + f", {values} million values, {received.MOST_DEPTH} deep",
+        "a schema, a campaign (TOML)": f"{megabytes(received.MOST_TOML_BYTES)}, "
+        f"{received.MOST_KEYS:,} keys",
+        "a matrix; names; a list of items, candidates or patterns": "; ".join(
+            map(
+                megabytes,
+                (received.MOST_MATRIX_BYTES, received.MOST_NAMES_BYTES, received.MOST_LIST_BYTES),
+            )
+        ),
         "attributes of a domain": f"{received.MOST_ATTRIBUTES:,}",
         "values of an attribute, or items": f"{received.MOST_LABELS:,} "
         f"({received.MOST_DOMAIN_LABELS:,} in a domain)",

@@ -114,7 +114,7 @@ def test_an_experiment_names_its_series_by_its_seed_and_nothing_else_is_named_tw
     drawn = [Turn.first(rng).series for rng in (None, None, key, key)]
     assert len({*drawn, *named}) == 6
     # A secure stream that names people would have given out bits of the noise that hides them.
-    twin = Keystream(key.key, secure=True)
+    twin = Keystream(key.key)
     assert (key.words(4) == twin.words(4)).all()
 
 

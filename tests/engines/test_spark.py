@@ -199,7 +199,7 @@ def draws_of_attempts(frame, reports, notes: Path) -> tuple[pa.Table, pa.Table]:
 
 def partition_reports(session, mechanism, key: bytes) -> PartitionReports:
     work = PartitionWork(mechanism, DOMAIN, Form.VALUES, DOMAIN.names, 1, keep_order=True)
-    return PartitionReports(key, True, session.sparkContext.broadcast(work))
+    return PartitionReports(key, session.sparkContext.broadcast(work))
 
 
 def test_a_killed_task_draws_the_same_again(session, frame, mechanism, tmp_path):
@@ -216,7 +216,7 @@ def test_without_derivation_it_would_not(session, frame, mechanism, tmp_path):
         work = fixed.work
 
         def __call__(self, batches):
-            yield from PartitionReports(secure().key, True, fixed.work)(batches)
+            yield from PartitionReports(secure().key, fixed.work)(batches)
 
     first, second = draws_of_attempts(frame, Fresh(), tmp_path / "fresh")
     assert not first.equals(second)
@@ -274,7 +274,7 @@ def traces(secret: bytes, folder: Path) -> list[Path]:
 
 def test_the_key_is_in_no_plan_log_or_file(session, frame, mechanism, folder, capfd):
     rng = secure()
-    key = Keystream(rng.key, True).words(4).tobytes()  # what the first words of the stream are
+    key = Keystream(rng.key).words(4).tobytes()  # what the first words of the stream are
     perturb_frame(frame, str(folder / "secret.parquet"), mechanism, rng, schema=DOMAIN)
     reports = partition_reports(session, mechanism, key)
     lazy = map_in_arrow(SparkRecords(frame).selected(DOMAIN), reports, "sex string")

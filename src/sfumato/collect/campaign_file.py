@@ -29,8 +29,8 @@ from sfumato.collect.lines import TomlLines
 from sfumato.domain import Attribute, Bins, Category, Domain, Items, Numeric
 from sfumato.errors import (
     CampaignError,
-    FileError,
     PrivacyError,
+    SchemaError,
     SfumatoError,
     listing,
     near_miss,
@@ -39,6 +39,7 @@ from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.item_set import ItemSet
 from sfumato.mechanisms.registry import mechanism_class
 from sfumato.privacy.guarantee import Guarantee
+from sfumato.received import MOST_NUMBER, MOST_TOML_BYTES, MOST_WHOLE, check_toml, read_text
 
 KEYS: dict[str, tuple[str, ...]] = {
     "": (
@@ -85,7 +86,10 @@ class Text:
     @classmethod
     def parse(cls, text: str, path: Path, where: str) -> Text:
         try:
+            check_toml(text, where)
             return cls(where, tomllib.loads(text), TomlLines.of(text), path.parent)
+        except SchemaError as error:
+            raise CampaignError(error.message) from None
         except tomllib.TOMLDecodeError as error:
             place = re.search(r"line (\d+)", str(error))
             line = f", line {place[1]}" if place else ""
@@ -93,6 +97,8 @@ class Text:
             raise CampaignError(f"{where}{line}: not valid TOML: {reason}") from None
         except RecursionError:
             raise CampaignError(f"{where}: nested too deep") from None
+        except ValueError as error:  # a day that no calendar has
+            raise CampaignError(f"{where}: not valid TOML: {error}") from None
 
     def error(self, key: Key, message: str, hint: str | None = None) -> CampaignError:
         """The error that points at the line of a key."""
@@ -159,7 +165,9 @@ class CampaignFile:
     def load(cls, path: str | Path) -> CampaignFile:
         """The campaign in a TOML file."""
         path = Path(path)
-        text = Text.parse(_read(path, "campaign file"), path, path.name)
+        text = Text.parse(
+            read_text(path, f"campaign file '{path}'", MOST_TOML_BYTES), path, path.name
+        )
         text.table(known=KEYS[""])
         schema = text
         place = text.get(("schema",), str, "the name of a schema file")
@@ -172,7 +180,9 @@ class CampaignFile:
             )
         if place is not None:
             with text.at("schema"):
-                schema = Text.parse(_read(path.parent / place, "schema"), path, place)
+                beside = path.parent / place
+                words = read_text(beside, f"schema '{beside}'", MOST_TOML_BYTES)
+                schema = Text.parse(words, path, place)
         return cls(_campaign(text, schema), text, schema)
 
     def changed(self, frozen: Mapping[str, Any], reports: int) -> CampaignError:
@@ -191,16 +201,6 @@ class CampaignFile:
         if self.text.lines.find(path) is None:
             path = ("promise",)
         return self.text.error(path, told, hint)
-
-
-def _read(path: Path, what: str) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise FileError(f"no {what} '{path}'") from None
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise FileError(f"cannot read {what} '{path}': {reason}") from None
 
 
 def _campaign(text: Text, schema: Text) -> Campaign:
@@ -305,15 +305,19 @@ def _promise(text: Text) -> Guarantee:
 
 def _positive(text: Text, key: Key) -> float | None:
     found = text.get(key, (int, float), "a number")
-    if found is not None and not 0 < found < float("inf"):
-        raise text.error(key, f"{key[-1]} = {found} should be a number above 0")
+    if found is not None and not 0 < found <= MOST_NUMBER:
+        raise text.error(
+            key, f"{key[-1]} = {_shown(found)} should be a number above 0, at most {MOST_NUMBER:g}"
+        )
     return None if found is None else float(found)
 
 
 def _whole(text: Text, key: Key, default: int, least: int) -> int:
     found = text.get(key, int, "a whole number")
-    if found is not None and found < least:
-        raise text.error(key, f"{key[-1]} = {found} should be at least {least}")
+    if found is not None and not least <= found <= MOST_WHOLE:
+        raise text.error(
+            key, f"{key[-1]} = {_shown(found)} should be at least {least}, at most {MOST_WHOLE}"
+        )
     return default if found is None else int(found)
 
 

@@ -71,6 +71,10 @@ class Survey:
                 hint="do not answer, and tell whoever runs the campaign",
             )
 
+    @property
+    def _given(self) -> Received:
+        return Received(self.document, "the campaign")
+
     @cached_property
     def domain(self) -> Domain:
         return Domain.from_dict(self.document["domain"])
@@ -81,12 +85,10 @@ class Survey:
 
     @cached_property
     def promise(self) -> Guarantee:
-        return Guarantee(
-            Received(self.document, "this server's campaign")["promise"]["gamma"].fraction()
-        )
+        return Guarantee(self._given["promise"]["gamma"].fraction())
 
     def _check_said(self) -> None:
-        said = Received(self.document, "this server's campaign")
+        said = self._given
         for word in ("name", "hash"):
             said[word].word()
         said["round"].whole(1)
@@ -120,7 +122,7 @@ class Survey:
     @property
     def release(self) -> str:
         """What a ledger calls it: a new round is asked, and costs, anew."""
-        return f"{self.document['name']} round {self.document['round']}"
+        return f"{self._given['name'].word()} round {self._given['round'].whole()}"
 
     @property
     def budget(self) -> float:
@@ -181,8 +183,9 @@ class Client:
     @cached_property
     def survey(self) -> Survey:
         """The campaign, fetched once and checked."""
-        with slips_told("this server's campaign"):
-            survey = Survey(self.transport.get(self.address.campaign))
+        document = self.transport.get(self.address.campaign)
+        with slips_told(f"what {self.address.origin} says of '{self.address.name}'"):
+            survey = Survey(document)
         if not survey.open:
             raise CampaignError(f"'{self.address.name}' takes no answers now")
         return survey

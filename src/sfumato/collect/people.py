@@ -55,7 +55,10 @@ def _names(data: str, key: str) -> list[str]:
     import pyarrow.parquet as pq
 
     column: pa.ChunkedArray
-    table = pq.read_table(data) if data.endswith(".parquet") else pc.read_csv(data)
+    try:
+        table = pq.read_table(data) if data.endswith(".parquet") else pc.read_csv(data)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"column '{key}' of '{data}' cannot be read: {error}") from None
     if key not in table.column_names:
         raise SchemaError(f"no column '{key}' in '{data}'", hint=near_miss(key, table.column_names))
     column = table.column(key).cast(pa.string())

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from sfumato.errors import ParameterError, ServerError
+from sfumato.received import parsed_json
 
 FIRST_WAIT, LONGEST_WAIT = 1.0, 2 * 3600.0  # seconds between two attempts, doubling
 LONGEST_PATIENCE = 14 * 24 * 3600.0
@@ -146,7 +147,7 @@ class Transport:
 
     def get(self, path: str) -> Any:
         """The JSON at a path."""
-        return json.loads(self.fetch(path)[0])
+        return parsed_json(self.fetch(path)[0], f"the answer of {self.address.origin}")
 
     def fetch(self, path: str) -> tuple[bytes, Mapping[str, str]]:
         """The bytes at a path, and the headers, by their names in small letters."""
@@ -155,7 +156,8 @@ class Transport:
 
     def post(self, path: str, body: bytes) -> Any:
         """The JSON that answers these bytes; they go out again, the same, until they arrive."""
-        return json.loads(self._settled(partial(self._granted, "POST", path, body)).body)
+        found = self._settled(partial(self._granted, "POST", path, body)).body
+        return parsed_json(found, f"the answer of {self.address.origin}")
 
     def look(self, path: str, headers: Mapping[str, str]) -> HttpAnswer:
         """Whatever a server answers to these very headers, redirections and refusals too."""
@@ -232,7 +234,7 @@ def _refused(status: int, body: bytes, retry_after: str | None) -> CollectorErro
     try:
         told = json.loads(body)["error"]
         message, hint = str(told["message"]), told.get("hint")
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         message, hint = "the server does not speak as a collector does", None
     error = CollectorError(f"{message} (HTTP {status})", hint=hint, status=status)
     seconds = retry_after or ""

@@ -7,12 +7,12 @@ ten million of them take some seconds. A store that is being served can be read 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import DataError, FileError, SfumatoError, near_miss
+from sfumato.received import parsed_json
 from sfumato.source import Release
 from sfumato.table import Provenance, Table
 from sfumato.table.packing import Packing
@@ -33,6 +33,8 @@ Known = Sequence[tuple[str, int, int, str]]  # name, round, number and descripti
 
 def chosen(known: Known, name: str, where: str) -> tuple[int, str]:
     """The number and the description of a campaign, its latest round unless one is named."""
+    if not all(isinstance(each[0], str) and isinstance(each[1], int) for each in known):
+        raise FileError(f"{where} names its campaigns and rounds as no store does")
     plain, _, wanted = name.partition("/")
     found = [each for each in known if each[0] == plain and wanted in ("", str(each[1]))]
     if not found:
@@ -45,10 +47,11 @@ def chosen(known: Known, name: str, where: str) -> tuple[int, str]:
 def provenance_of(spec: str, name: str, where: str, told: tuple[str, ...] = ()) -> Provenance:
     """How the reports of a campaign came about; they stand in the order of random ids."""
     try:
-        found = Provenance.from_description(json.loads(spec))
-    except (ValueError, SfumatoError) as error:
-        reason = error.message if isinstance(error, SfumatoError) else "it is not JSON"
-        raise FileError(f"campaign '{name}' of {where} has no description: {reason}") from None
+        found = Provenance.from_description(parsed_json(spec, "it"))
+    except SfumatoError as error:
+        raise FileError(
+            f"campaign '{name}' of {where} has no description: {error.message}"
+        ) from None
     return replace(found, shuffled=True, told=(LIVE, *told))
 
 

@@ -36,7 +36,7 @@ from sfumato.mechanisms.steps import Collide, Step, Symbol
 from sfumato.mechanisms.weights import simple_below
 from sfumato.observation import CellTally, Observation, SymbolLaw
 from sfumato.privacy.guarantee import Gamma, Guarantee
-from sfumato.received import MOST_LABELS, Received, read_text
+from sfumato.received import MOST_LABELS, MOST_LIST_BYTES, Received, read_text
 
 LEAST_CAP = 2  # with one symbol, a basket that tells its tier would tell of no item
 CAP = 8  # own symbols of a basket under collision, whose hashes cost more the more it may hold
@@ -48,7 +48,6 @@ MOST_WEIGHT = 1 << 15  # of an own symbol, for such a gamma: a large one needs n
 MOST_GAMMA = 10_000
 MOST_TOTAL = 1 << 24  # the largest bound that one draw is taken below
 MOST_CAP = 256
-MOST_CANDIDATES_BYTES = 1 << 22
 NONE = "(none)"
 USUALLY = 0.6  # of how far items may differ in what a cap takes, how far most of them do
 # How far items differ in what a cap takes where tiers are told, as a part of that; longer itemsets
@@ -639,10 +638,13 @@ def read_candidates(path: str | Path, items: Items) -> Candidates:
     """The itemsets of a file, a line each, items parted by commas; a name that has a comma itself
     stands in double quotes.
     """
-    text = read_text(Path(path), f"candidates file '{path}'", MOST_CANDIDATES_BYTES)
+    text = read_text(Path(path), f"candidates file '{path}'", MOST_LIST_BYTES)
     codes = {label: code for code, label in enumerate(items.labels)}
     found: dict[tuple[int, ...], None] = {}
-    for number, line in enumerate(text.splitlines(), 1):
+    lines = text.splitlines()
+    if len(lines) > MOST_LABELS:
+        raise FileError(f"candidates file '{path}' has more than the {MOST_LABELS:,} lines read")
+    for number, line in enumerate(lines, 1):
         names = _parted(line, f"line {number} of candidates file '{path}'")
         strange = [name for name in names if name not in codes]
         if strange:

@@ -4,7 +4,6 @@ and sampled exactly.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,9 +31,14 @@ from sfumato.mechanisms.steps.cells import pick_each
 from sfumato.mechanisms.weights import ONE, check_weights, integer_weights
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
-from sfumato.received import Received, read_text
+from sfumato.received import (
+    MOST_MATRIX_BYTES,
+    Received,
+    check_file,
+    parsed_list,
+    read_text,
+)
 
-MOST_MATRIX_BYTES = 1 << 25  # of a file that holds a matrix
 MOST_CELLS = 1024  # a file then describes the matrix in 12 MB, and its rank is known in a second
 
 
@@ -222,11 +226,17 @@ def _lines(path: Path) -> list[str]:
 def _read_npy(path: Path) -> NDArray[Any]:
     # Mapped, a header that promises more than the file holds is found out before anything is
     # allocated.
+    check_file(path, f"matrix file '{path}'")
     return np.load(path, mmap_mode="r", allow_pickle=False)
 
 
-def _read_json(path: Path) -> Any:
-    return json.loads(read_text(path, f"matrix file '{path}'", MOST_MATRIX_BYTES))
+def _read_json(path: Path) -> list[Any]:
+    what = f"matrix file '{path}'"
+    text = read_text(path, what, MOST_MATRIX_BYTES)
+    try:
+        return parsed_list(text, what, MOST_MATRIX_BYTES)
+    except FileError as error:  # said as of any other file that holds no matrix
+        raise ValueError(error.message) from None
 
 
 def _check_shape(matrix: NDArray[Any], private: Domain) -> None:

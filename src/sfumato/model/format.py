@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import FileError
-from sfumato.received import MOST_JSON_BYTES, Received, parsed_json, read_text
+from sfumato.received import MOST_JSON_BYTES, Received, check_file, parsed_json, read_text
 
 FORMAT = "sfumato model"
 VERSION = 1
@@ -15,6 +15,7 @@ VERSION = 1
 def is_model(path: str | Path) -> bool:
     """Whether a file begins as a model does."""
     try:
+        check_file(Path(path), f"'{path}'")
         with Path(path).open("rb") as file:
             return f'"format":"{FORMAT}"'.encode() in file.read(64).replace(b": ", b":")
     except (OSError, ValueError):

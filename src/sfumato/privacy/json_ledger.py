@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
+from sfumato.errors import FileError
 from sfumato.privacy.account import Account, Entry
+from sfumato.received import MOST_LEDGER_BYTES, parsed_json
 
 VERSION = 1
 FIELDS = {"key", "release", "epsilon", "attributes", "at", "report"}
@@ -15,10 +16,10 @@ FIELDS = {"key", "release", "epsilon", "attributes", "at", "report"}
 def read_json_ledger(text: str) -> Account:
     """What a ledger of version 0.1.0 holds; ValueError, with the reason, where it is none."""
     try:
-        stored = json.loads(text)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-    if not isinstance(stored, dict) or stored.get("version") != VERSION:
+        stored = parsed_json(text, "it", MOST_LEDGER_BYTES)
+    except FileError as error:
+        raise ValueError(error.message) from None
+    if stored.get("version") != VERSION:
         raise ValueError(f"it is not of version {VERSION}")
     if "budget" not in stored or not isinstance(stored.get("entries"), list):
         raise ValueError("it lacks a budget or entries")

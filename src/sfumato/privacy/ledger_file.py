@@ -17,6 +17,7 @@ from sfumato.errors import FileError
 from sfumato.printable import json_number
 from sfumato.privacy.account import Account, Entry
 from sfumato.privacy.json_ledger import read_json_ledger
+from sfumato.received import MOST_LEDGER_BYTES, parsed_list, read_text, slips_told
 
 APPLICATION = 0x5366_6C67  # "Sflg": tells a ledger from any other SQLite file
 VERSION = 2
@@ -194,13 +195,18 @@ def entries_in(
             key,
             release,
             math.inf if epsilon is None else epsilon,
-            tuple(json.loads(attributes)),
+            tuple(parsed_list(attributes, "an entry of this ledger")),
             at,
-            None if report is None else json.loads(report),
+            None if report is None else _as_written(report),
             state,
         )
         for key, release, epsilon, attributes, at, report, state in rows
     )
+
+
+def _as_written(text: str) -> Any:
+    with slips_told("a report in this ledger"):
+        return json.loads(text)
 
 
 def spent_in(connection: sqlite3.Connection, key: str) -> tuple[float, int]:
@@ -327,7 +333,8 @@ def _migrate(place: Path) -> None:
         if _is_database(place):  # another process was faster
             return
         try:
-            account = read_json_ledger(place.read_text(encoding="utf-8"))
+            text = read_text(place, f"ledger '{place}'", MOST_LEDGER_BYTES)
+            account = read_json_ledger(text)
         except ValueError as error:
             raise _not_a_ledger(place) from error
         handle, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")

@@ -14,8 +14,9 @@ import pyarrow as pa
 from sfumato.arguments import shown
 from sfumato.bits import Bits
 from sfumato.domain import Domain, Items, as_bits
-from sfumato.errors import DataError, FileError, ParameterError
+from sfumato.errors import DataError, ParameterError
 from sfumato.publish.restriction import ARROWS, Restriction, read_restrictions
+from sfumato.received import MOST_LIST_BYTES, read_text
 from sfumato.table import Table, propose, read_items, reader_of
 from sfumato.table.baskets import ITEMS_NAME
 from sfumato.table.readers import BasketReader
@@ -136,14 +137,7 @@ def patterns_of(patterns: Any, names: Sequence[str]) -> tuple[Restriction, ...]:
 def _lines(patterns: str | Path) -> list[str]:
     if isinstance(patterns, str) and _is_text(patterns) and not _is_file(patterns):
         return patterns.splitlines()
-    try:
-        return Path(patterns).read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        raise FileError(f"no patterns file '{patterns}'") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileError(
-            f"cannot read '{patterns}': {getattr(error, 'strerror', None) or 'not UTF-8 text'}"
-        ) from None
+    return read_text(Path(patterns), f"patterns file '{patterns}'", MOST_LIST_BYTES).splitlines()
 
 
 def _is_file(name: str) -> bool:

@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 from sfumato.bits import Bits
 from sfumato.domain import Domain, Items
 from sfumato.errors import DataError, FileError, SchemaError
-from sfumato.received import MOST_LABELS, read_text
+from sfumato.received import MOST_LABELS, MOST_LIST_BYTES, read_text
 
 BLOCK_BYTES = 1 << 20  # text parsed at once
 SMALL_IDS = 1 << 20  # up to which ids are marked, not sorted
 MOST_LINE_BYTES = 1 << 21  # of one basket
-MOST_ITEMS_BYTES = 1 << 22  # of a file that names a universe of items
 MOST_DIGITS = 18  # of an item id, so that it fits 64 bits
 ITEMS_NAME = "items"  # the attribute that baskets without a schema get
 
@@ -167,7 +166,7 @@ def read_items(path: str | Path, *, named: bool = False) -> Domain:
     """The universe of items that a file names: whole numbers separated by blanks or line ends; for
     baskets that name their items (`named`) a name a line.
     """
-    text = read_text(Path(path), f"items file '{path}'", MOST_ITEMS_BYTES)
+    text = read_text(Path(path), f"items file '{path}'", MOST_LIST_BYTES)
     if named:
         names = dict.fromkeys(word for line in text.splitlines() if (word := line.strip()))
         if names:

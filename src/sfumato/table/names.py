@@ -10,9 +10,8 @@ from pathlib import Path
 
 from sfumato.domain import Domain
 from sfumato.errors import FileError, ParameterError, listing
-from sfumato.received import read_text
+from sfumato.received import MOST_NAMES_BYTES, read_text
 
-MOST_NAMES_BYTES = 1 << 25  # of a file of names
 HEADERS = ("id", "item", "itemid", "item_id", "item id", "code", "sku", "product_id")
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import FileError
 from sfumato.files import OVERWRITE, appearing
+from sfumato.received import check_file
 
 OWNER_ONLY = 0o600
 HEADER_BYTES = 128  # room for any length, since how many rows there are is known only at the end
@@ -92,6 +93,7 @@ def read_order(path: str | Path, reports: int, copies: int = 1) -> NDArray[np.in
 
 
 def _stored(path: str | Path) -> NDArray[Any]:
+    check_file(Path(path), f"order '{path}'")
     try:
         found = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:

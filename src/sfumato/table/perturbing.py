@@ -99,7 +99,7 @@ def order_stream(rng: Keystream) -> Keystream:
     """The stream that an order is drawn from: a key of its own, so that no two orders are alike and
     the noise is the same whether the order is kept or not.
     """
-    return Keystream(rng.words(4).tobytes(), rng.secure)
+    return rng.branch()
 
 
 def perturb_file(

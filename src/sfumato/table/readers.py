@@ -25,7 +25,7 @@ from sfumato.bits import WORD_BITS, Bits
 from sfumato.domain import Attribute, Bins, Category, Codes, Columns, Domain, Items, Numeric
 from sfumato.domain.attributes import number_words
 from sfumato.errors import DataError, FileError, SfumatoError, listing
-from sfumato.received import Received, parsed_json, read_text
+from sfumato.received import Received, check_file, parsed_json, read_text
 from sfumato.table.baskets import Universe, basket_domain, ids_in, iterate_baskets, no_items
 from sfumato.table.delimiters import COMMA, DELIMITER_NAMES, SEMICOLON, delimiter_of, with_points
 from sfumato.table.describing import description_of, parts_digest
@@ -296,6 +296,8 @@ class ParquetReader(RecordReader):
     def _opened(self, words: Sequence[str]) -> Any:
         import pyarrow.parquet as pq
 
+        if isinstance(self.path, Path):  # a part of a folder, say, that is a pipe
+            check_file(self.path, self.where)
         with _readable_parquet(self.where):
             return pq.ParquetFile(self.path, buffer_size=1 << 20, read_dictionary=list(words))
 

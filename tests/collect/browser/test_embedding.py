@@ -82,9 +82,11 @@ def test_what_is_sent_as_it_is_is_named_by_the_program_that_allows_it(chromium: 
     sizes = health(
         domain={"attribute": [{"name": "hiv", "type": "items", "values": ["positive"]}]},
         program={"version": 1, "steps": [deal]},
+        promise={"gamma": "19/1", "epsilon": 2.944, "sizes": ["hiv"]},
         name="sizes",
     )
-    campaigns = {"health": health(), "sizes": sizes}
+    silent = {**sizes, "name": "silent", "promise": {"gamma": "19/1", "epsilon": 2.944}}
+    campaigns = {"health": health(), "sizes": sizes, "silent": silent}
     with Collector(campaigns) as collector, Collector({}, policy=None) as host:
         host.pages["/"] = b"<!doctype html>"
         chromium.get(host.origin)
@@ -99,6 +101,8 @@ def test_what_is_sent_as_it_is_is_named_by_the_program_that_allows_it(chromium: 
             found = run(chromium, body, f"{collector.origin}/{name}", [column])
             assert found[0] == found[1] == ["public", column] and found[3] == [column]
             assert name == "sizes" or found[2] == []
+        found = run(chromium, body, f"{collector.origin}/silent", ["hiv"])
+        assert found[0][0] == found[3][0] == "promise"  # the campaign does not say so
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def records(program: Program) -> list[list[Any]]:
 def vector(case: Case) -> dict[str, Any]:
     """What the reference interpreter makes of a case."""
     key = hashlib.sha256(f"vectors of {case.name}".encode()).digest()
-    draws = Draws.of(Keystream(key, secure=False))
+    draws = Draws.of(Keystream(key))
     gamma = Fraction(case.program.gamma_beside(case.program.sent_as_is))
     reports, shares, given = [], [], records(case.program)
     for record in given:
@@ -71,7 +71,7 @@ def integers() -> dict[str, Any]:
     again wherever words are, which chance alone would hardly ever show.
     """
     noise = np.empty(1 << 14, dtype=np.uint8)
-    Keystream(hashlib.sha256(b"integers").digest(), secure=False).fill(noise)
+    Keystream(hashlib.sha256(b"integers").digest()).fill(noise)
     noise.reshape(-1, 16)[:, :8] = 0
     draws, bounds = Draws(iter([noise.tobytes()]).__next__), list(BOUNDS) * 30
     drawn = [draws.below(bound) for bound in bounds]

@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from sfumato.collect.campaign import Campaign
 from sfumato.collect.campaign_file import CampaignFile
 from sfumato.errors import ParameterError, StoreError, near_miss
+from sfumato.received import Received, parsed_json
 from sfumato.table import Provenance
 
 STORED, REPEATED, CONFLICT, WITHDRAWN = "stored", "repeated", "conflict", "withdrawn"
@@ -74,8 +75,10 @@ class Enrolled(NamedTuple):
     @classmethod
     def of(cls, number: int, name: str, round_: int, digest: str, spec: str) -> Enrolled:
         """The campaign of a row of a store."""
-        found = Provenance.from_description(json.loads(spec))
-        return cls(number, name, round_, digest, replace(found, shuffled=True))
+        plain = Received(name, "a campaign's name").word()
+        found = Provenance.from_description(parsed_json(spec, f"what the store says of '{plain}'"))
+        turn = Received(round_, f"the round of '{plain}'").whole()
+        return cls(number, plain, turn, digest, replace(found, shuffled=True))
 
 
 class Token(NamedTuple):

@@ -30,6 +30,7 @@ from sfumato.collect.store.base import (
 )
 from sfumato.engines.postgres import PostgresDatabase
 from sfumato.errors import ServerError, StoreError
+from sfumato.received import parsed_json, slips_told
 
 if TYPE_CHECKING:
     from psycopg import Connection, Cursor
@@ -116,7 +117,7 @@ class PostgresStore:
             number, known, frozen = _one(cursor)
             if known != facts["hash"]:
                 if reports := self._count(cursor, number):
-                    raise file.changed(json.loads(frozen), reports)
+                    raise file.changed(parsed_json(frozen, f"{self.where}'s campaign"), reports)
                 cursor.execute(
                     "UPDATE campaign SET hash = %s, frozen = %s, shown = NULL WHERE number = %s",
                     (facts["hash"], facts["frozen"], number),
@@ -253,7 +254,8 @@ class PostgresStore:
 
     def shown(self, campaign: int) -> dict[str, Any] | None:
         ((text,),) = self._rows("SELECT shown FROM campaign WHERE number = %s", (campaign,))
-        return None if text is None else dict(json.loads(text))
+        with slips_told(f"{self.where}'s last figures"):  # which may be infinite
+            return None if text is None else dict(json.loads(text))
 
     def show(
         self, campaign: int, figures: Mapping[str, Any], *, instead_of: Mapping[str, Any] | None

@@ -30,6 +30,7 @@ from sfumato.collect.store.base import (
 )
 from sfumato.errors import FileError, StoreError
 from sfumato.files import sync_folder
+from sfumato.received import check_file, parsed_json, slips_told
 
 VERSION = 1
 PATIENCE = 5.0  # seconds to wait for another writer
@@ -121,7 +122,7 @@ class SqliteStore:
             number, known, frozen = found
             if known != facts["hash"]:
                 if reports := self._count(cursor, number):
-                    raise file.changed(json.loads(frozen), reports)
+                    raise file.changed(parsed_json(frozen, f"{self.where}'s campaign"), reports)
                 cursor.execute(
                     "UPDATE campaign SET hash = ?, frozen = ?, shown = NULL WHERE number = ?",
                     (facts["hash"], facts["frozen"], number),
@@ -274,7 +275,8 @@ class SqliteStore:
 
     def shown(self, campaign: int) -> dict[str, Any] | None:
         ((text,),) = self._rows("SELECT shown FROM campaign WHERE number = ?", (campaign,))
-        return None if text is None else dict(json.loads(text))
+        with slips_told(f"{self.where}'s last figures"):  # which may be infinite
+            return None if text is None else dict(json.loads(text))
 
     def show(
         self, campaign: int, figures: Mapping[str, Any], *, instead_of: Mapping[str, Any] | None
@@ -384,6 +386,7 @@ class _KnownIdError(Exception):
 
 def _connect(path: str) -> sqlite3.Connection:
     # Autocommit: transactions are begun by hand. Any thread may use a connection, one at a time.
+    check_file(Path(path), f"'{path}'")
     return sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
 
 

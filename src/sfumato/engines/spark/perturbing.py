@@ -74,7 +74,6 @@ class PartitionReports:
     """
 
     key: bytes = field(repr=False)
-    secure: bool
     work: Broadcast[PartitionWork]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -83,7 +82,7 @@ class PartitionReports:
         context = TaskContext.get()
         assert context is not None
         part = context.partitionId()
-        rng, work, rows = Keystream(self.key, self.secure).derive(part), self.work.value, 0
+        rng, work, rows = Keystream(self.key).derive(part), self.work.value, 0
         order = rng.derive(0)
         for batch in batches:
             with without_values(part):
@@ -178,7 +177,7 @@ def _write(
 ) -> None:
     public = records.frame.sparkSession.sparkContext.broadcast(work)
     # A key of its own, drawn from the stream: two frames perturbed from one stream share no noise.
-    reports = PartitionReports(rng.words(4).astype(np.uint64).tobytes(), rng.secure, public)
+    reports = PartitionReports(rng.words(4).astype(np.uint64).tobytes(), public)
     frame = map_in_arrow(records.selected(work.domain), reports, _schema(work, release))
     if not work.keep_order:
         # Where a report goes, and how large a part is, depends on random numbers alone; the parts

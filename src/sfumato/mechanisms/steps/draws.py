@@ -6,20 +6,25 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from io import BytesIO
 from typing import Any
 
 import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.randomness import Keystream
+from sfumato.randomness import Keystream, Process, Unrepeated
 
 CHUNK = 1024  # bytes fetched at a time; a word may begin in one chunk and end in the next
 
 
-class Draws:
+class Draws(Unrepeated):
     """Integers from bytes, little-endian: the same bytes give the same integers in every language.
 
     `Keystream.below` makes the same integers of the same bytes, a record at a time.
+
+    No two records may share their noise: what was fetched before a fork is dropped in the child,
+    which fetches its own (from a seeded stream the next chunk, in every child alike); threads may
+    share the draws, each getting bytes of its own; and they cannot be copied or pickled.
 
     >>> draws = Draws(lambda: bytes([7, 0, 1, 128]))
     >>> draws.word(16), draws.below(10), draws.chance(1, 16)
@@ -28,8 +33,9 @@ class Draws:
 
     def __init__(self, refill: Callable[[], bytes]) -> None:
         self._refill = refill
-        self._buffer = b""
-        self._place = 0
+        # How bytes are taken from the chunk, and which process fetched it: one value, so that no
+        # thread sees the one without the other.
+        self._chunk = (BytesIO().read, Process.forks)
 
     @classmethod
     def of(cls, rng: Keystream, chunk: int = CHUNK) -> Draws:
@@ -45,10 +51,18 @@ class Draws:
     def word(self, bits: int) -> int:
         """A uniform word of 16, 32 or 64 bits."""
         count = bits // 8
-        while len(self._buffer) - self._place < count:
-            self._buffer, self._place = self._buffer[self._place :] + self._refill(), 0
-        self._place += count
-        return int.from_bytes(self._buffer[self._place - count : self._place], "little")
+        take, forks = self._chunk
+        octets = take(count)  # in one step, so that no two threads take the same
+        if len(octets) < count or forks != Process.forks:
+            octets = self._fetched(octets if forks == Process.forks else b"", count)
+        return int.from_bytes(octets, "little")
+
+    def _fetched(self, octets: bytes, count: int) -> bytes:
+        while len(octets) < count:
+            forks, take = Process.forks, BytesIO(self._refill()).read
+            octets += take(count - len(octets))
+            self._chunk = (take, forks)
+        return octets
 
     def below(self, bound: int) -> int:
         """An integer uniform on 0..bound-1: multiply and shift for small bounds (Lemire 2019), else
