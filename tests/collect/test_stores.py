@@ -316,7 +316,7 @@ def test_sqlite_pages_tell_the_order_of_arrival_until_they_are_tidied(tmp_path, 
         rising = np.mean(np.diff(order) > 0)
         return abs(float(rising) - 0.5) * np.sqrt(12 * len(order))
 
-    store._truncate_log()
+    store.cut_log()
     assert correlations() > 6  # so the test can see it
     store.tidy()
     assert correlations() < 4

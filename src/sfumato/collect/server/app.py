@@ -73,6 +73,7 @@ class Routes:
         ids = identities(asked.ids)
         if ids is None:
             raise RefusalError(422, "shape", "an id is not 128 bits in base64url")
+        self.collector.check_limit(request.scope, len(ids), at_most_a_minute=True)
         store = self.collector.store
         found = await asyncio.to_thread(store.receipts, served.number, ids)
         lists: dict[str, list[str]] = {"stored": [], "withdrawn": [], "unknown": []}
@@ -86,8 +87,7 @@ class Routes:
         ids = identities([asked.id])
         if ids is None:
             raise RefusalError(422, "shape", "the id is not 128 bits in base64url")
-        if wait := self.collector.waiting_time(request.scope, 1):
-            raise RefusalError(429, "limit", "too many withdrawals", "try again later", wait=wait)
+        self.collector.check_limit(request.scope, 1)
         await self.collector.writer.withdraw(served.number, ids[0])
         return answer(200, encode(Withdrawn(True)), SHARED)
 
