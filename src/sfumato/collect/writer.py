@@ -20,7 +20,7 @@ PROBE_SECONDS = 1.0  # between two attempts to write after a failure
 NOTE_SECONDS = 60.0  # totals of what was refused are written at least so often
 # The store's log tells the order of its commits: it is cut after so many of them, and once nothing
 # has come for so long.
-LOGGED_COMMITS, LOGGED_SECONDS = 16, 0.05
+LOGGED_COMMITS, LOGGED_SECONDS = 32, 0.05
 
 
 class BusyError(StoreError):

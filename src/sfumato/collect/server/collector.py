@@ -20,7 +20,7 @@ from sfumato.collect.rounds import at_present, begin_next, is_due
 from sfumato.collect.server.limits import RateLimit
 from sfumato.collect.server.parsing import ReportParser
 from sfumato.collect.server.replies import RefusalError, Scope
-from sfumato.collect.store import Done, Role, Store, Token, Work, allowed, utc_today
+from sfumato.collect.store import Done, Receipt, Role, Store, Token, Work, allowed, utc_today
 from sfumato.collect.tally import CampaignTally
 from sfumato.collect.writer import ReportWriter
 from sfumato.errors import StoreError, listing
@@ -50,6 +50,7 @@ class Served:
     state: str = "open"
     counted: float = 0.0  # when all reports were counted, where others add some too
     counting: float = 0.0  # seconds that it took
+    rounds: Sequence[int] = ()  # its numbers in the store, of rounds before too
 
     @property
     def campaign(self) -> Campaign:
@@ -99,7 +100,8 @@ class Collector:
         board = Board(file.campaign, tally)
         board.work()  # what it needs is loaded before anyone waits for it
         state = file.campaign.state(utc_today())
-        served = Served(file, number, tally, board, state, counting=counting)
+        rounds = self.store.rounds(file.campaign.name)
+        served = Served(file, number, tally, board, state, counting=counting, rounds=rounds)
         self.served[file.campaign.name] = served
 
     def look_at_the_rounds(self) -> None:
@@ -147,6 +149,17 @@ class Collector:
                 404, "unknown", "no such campaign", f"there is {listing(self.served)}"
             ) from None
 
+    def receipts(self, served: Served, ids: Sequence[bytes]) -> list[tuple[Receipt, int]]:
+        """What the store holds of each id, and of which round; of this one where it has none."""
+        found: list[tuple[Receipt, int]] = [("unknown", served.number)] * len(ids)
+        for number in served.rounds:
+            if left := [place for place, (state, _) in enumerate(found) if state == "unknown"]:
+                states = self.store.receipts(number, [ids[place] for place in left])
+                for place, state in zip(left, states, strict=True):
+                    if state != "unknown":
+                        found[place] = (state, number)
+        return found
+
     def look_at_the_day(self) -> None:
         """Open and close campaigns as their days come and go."""
         today = utc_today()
@@ -157,9 +170,7 @@ class Collector:
         for served in self.served.values():
             served.state = served.campaign.state(today)
 
-    def check_limit(
-        self, scope: Scope, number: int, *, at_most_a_minute: bool = False
-    ) -> None:
+    def check_limit(self, scope: Scope, number: int, *, at_most_a_minute: bool = False) -> None:
         """Refuse more reports, or questions about them, than one network may send in a minute;
         `at_most_a_minute` lets more pass where nothing else came in that minute.
         """

@@ -3,8 +3,8 @@
 1. What `write` returned is on disk: it survives a killed process, a crashed kernel and a power cut,
    as far as the disk honours flush. 2. However often and in whatever order an id is delivered, it
 is one row. 3. Where `write` failed, each report is whole or absent, and sending it again settles
-it. 4. Figures are a function of the rows. 5. Withdrawn stays withdrawn; an id that no report has had
-is remembered for a while only, since anyone can make up some. 6. A failed commit writes nothing,
+it. 4. Figures are a function of the rows. 5. Withdrawn stays withdrawn; an id that no report has
+had is remembered for a while only, since anyone can make one up. 6. A failed commit writes nothing,
 and nothing more is taken until a probe commit works.
 """
 
@@ -102,6 +102,9 @@ class Store(Protocol):
 
     def enrolled(self) -> list[Enrolled]:
         """Every campaign in the store, each round of it."""
+
+    def rounds(self, name: str) -> list[int]:
+        """The numbers of a campaign, one for each of its rounds, the latest first."""
 
     def write(self, work: Work) -> Done:
         """Do all of this in one transaction that is on disk when this returns."""

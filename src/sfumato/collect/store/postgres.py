@@ -147,6 +147,12 @@ class PostgresStore:
         found = self._rows("SELECT number, name, round, hash, spec FROM campaign ORDER BY number")
         return [Enrolled.of(*row) for row in found]
 
+    def rounds(self, name: str) -> list[int]:
+        found = self._rows(
+            "SELECT number FROM campaign WHERE name = %s ORDER BY round DESC", (name,)
+        )
+        return [number for (number,) in found]
+
     # Reports.
 
     def write(self, work: Work) -> Done:
