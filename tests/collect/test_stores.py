@@ -14,8 +14,16 @@ import pytest
 from tests.collect.speaking import CAMPAIGN
 
 from sfumato.collect.campaign_file import CampaignFile
+from sfumato.collect.releases import find_campaign, release_of
 from sfumato.collect.store import Batch, Store, Work, allowed, new_token, open_store, utc_today
-from sfumato.errors import CampaignError, FileError, ParameterError, StoreError
+from sfumato.errors import (
+    CampaignError,
+    FileError,
+    ParameterError,
+    ServerError,
+    SfumatoError,
+    StoreError,
+)
 
 Open = Callable[[], Store]
 
@@ -377,8 +385,6 @@ def test_postgres_keeps_no_order_of_arrival_once_it_is_tidied(postgres_database,
 
 @pytest.mark.parametrize("name", ["x'; DROP TABLE report; --", 'a"b', "%s", "health' OR '1'='1"])
 def test_names_are_never_statements(opened, number, name):
-    from sfumato.collect.releases import find_campaign
-
     store, given = opened(), key()
     add(store, number, (given, b"\0\0"))
     with pytest.raises(StoreError, match="no campaign"):
@@ -394,6 +400,60 @@ def test_names_are_never_statements(opened, number, name):
     bad = name.encode().ljust(16)[:16]
     assert add(store, number, (bad, name.encode())).bodies == [name.encode()]
     assert store.receipts(number, [bad, given]) == ["stored", "stored"]
+
+
+def test_a_postgres_store_is_safe_from_the_names_of_tables_and_schemas(
+    postgres_database, campaign_path
+):
+    """Whatever stands behind the # of an address or is called a schema is a name and no statement,
+    and none of a store's own tables is ever taken for a release to be replaced.
+    """
+    from urllib.parse import quote
+
+    import psycopg
+
+    import sfumato as sf
+
+    store = open_store(postgres_database, create=True)
+    number = store.enrol(CampaignFile.load(campaign_path))
+    add(store, number, *((key(), bytes([place % 3, place % 2])) for place in range(200)))
+    drop = "x'; DROP TABLE report; --"
+    for name in (
+        drop,
+        'x"; DROP TABLE report; --',
+        "health' OR '1'='1",
+        "%s",
+        "\\",
+        "a%00b",
+        "é" * 99,
+    ):
+        with pytest.raises(SfumatoError, match="no (table|name|campaign)"):
+            sf.open_release(f"{postgres_database}#{name}")
+    release = sf.open_release(f"{postgres_database}#health")
+    assert release.rows == 200
+    table = release_of(store, number, store.enrolled()[0].provenance).table
+    for name in ("report", "campaign", "token", "sfumato_meta", "public.report", "unseen"):
+        with pytest.raises(ServerError, match="is no release"):
+            sf.save_release(table, f"{postgres_database}#{name}", force=True)
+    for name in (drop, 'we"ird', "se;lect"):
+        for _ in range(2):
+            sf.save_release(table, f"{postgres_database}#{name}", force=True)
+        assert sf.open_release(f"{postgres_database}#{name}").rows == 200
+    assert len(stored(store, number)) == 400
+    with psycopg.connect(postgres_database, autocommit=True) as connection:
+        connection.execute('CREATE SCHEMA "a""b\'; --"')
+    path = quote('-csearch_path="a""b\';\\ --"')
+    other = open_store(
+        postgres_database + ("&" if "?" in postgres_database else "?") + f"options={path}",
+        create=True,
+    )
+    assert other.enrolled() == []
+    there = other.enrol(CampaignFile.load(campaign_path))
+    add(other, there, (key(), b"\0\0"))
+    other.tidy()
+    assert (stored(other, there), len(stored(store, number))) == (b"\0\0", 400)
+    other.close()
+    store.close()
 
 
 def test_workers_of_postgres_never_bring_back_what_was_withdrawn(postgres_database, campaign_path):
