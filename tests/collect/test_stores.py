@@ -427,9 +427,9 @@ def test_a_postgres_store_is_safe_from_the_names_of_tables_and_schemas(
         "a%00b",
         "é" * 99,
     ):
-        with pytest.raises(SfumatoError, match="no (table|name|campaign)"):
-            sf.open_release(f"{postgres_database}#{name}")
-    release = sf.open_release(f"{postgres_database}#health")
+        with pytest.raises(SfumatoError, match=r"no (table|name|campaign)"):
+            sf.open_source(f"{postgres_database}#{name}")
+    release = sf.open_source(f"{postgres_database}#health")
     assert release.rows == 200
     table = release_of(store, number, store.enrolled()[0].provenance).table
     for name in ("report", "campaign", "token", "sfumato_meta", "public.report", "unseen"):
@@ -438,7 +438,7 @@ def test_a_postgres_store_is_safe_from_the_names_of_tables_and_schemas(
     for name in (drop, 'we"ird', "se;lect"):
         for _ in range(2):
             sf.save_release(table, f"{postgres_database}#{name}", force=True)
-        assert sf.open_release(f"{postgres_database}#{name}").rows == 200
+        assert sf.open_source(f"{postgres_database}#{name}").rows == 200
     assert len(stored(store, number)) == 400
     with psycopg.connect(postgres_database, autocommit=True) as connection:
         connection.execute('CREATE SCHEMA "a""b\'; --"')
