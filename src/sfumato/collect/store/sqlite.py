@@ -354,7 +354,7 @@ class SqliteStore:
     # Keeping house.
 
     def cut_log(self) -> None:
-        self._move_log(0.0)  # who reads just now must not keep the writer waiting
+        self._move_log(0.0)  # who reads just now must not keep the writer waiting: next time
 
     def tidy(self) -> None:
         """Write every page anew: cells stand in a page in the order in which they came."""
@@ -362,9 +362,9 @@ class SqliteStore:
             self._forget_unseen()
         with self._lock, _told(self.where):
             if self._changed:
-                self._changed = False
                 self._writing.execute("VACUUM")
-        self._move_log(PATIENCE)
+                self._changed = False
+        self.cut_log()
 
     def _move_log(self, patience: float) -> None:
         """Move what the log holds into the database, and cut the log to nothing."""
