@@ -527,5 +527,24 @@ def test_sqlite_pages_tell_the_order_of_arrival_until_they_are_tidied(tmp_path, 
     store.close()
 
 
+@pytest.mark.parametrize("repeated", [False, True])
+def test_what_arrives_together_is_written_in_the_order_of_the_ids(
+    tmp_path, campaign_path, repeated
+):
+    path = tmp_path / "c.db"
+    store = open_store(str(path), create=True, serve=True)
+    number = store.enrol(CampaignFile.load(campaign_path))
+    known = key()
+    if repeated:
+        add(store, number, (known, b"\0\0"))
+    ids = [key() for _ in range(50)]
+    work = [Batch(number, [(identity, b"\0\0")]) for identity in ids]
+    store.write(Work([*work, Batch(number, [(known, b"\0\0")] if repeated else [])]))
+    store.cut_log()
+    found = [_id_in(cell, dict.fromkeys(ids, 0)) for cell in physical_order(path)]
+    assert [each for each in found if each is not None] == sorted(ids)
+    store.close()
+
+
 def _id_in(cell: bytes, rank: dict[bytes, int]) -> bytes | None:
     return next((cell[s : s + 16] for s in range(12) if cell[s : s + 16] in rank), None)

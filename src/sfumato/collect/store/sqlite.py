@@ -209,7 +209,7 @@ class SqliteStore:
         return [Added([body for _, body in batch.reports]) for batch in batches]
 
     def _add_some(self, cursor: sqlite3.Cursor, batches: Sequence[Batch]) -> list[Added]:
-        """Each report looked up first, for when some have come before."""
+        """Each report looked up first, for when some have come before; then as above."""
         known: dict[tuple[int, bytes], bytes] = {}
         results = []
         for campaign, reports in batches:
@@ -221,7 +221,6 @@ class SqliteStore:
                     continue
                 there = known.get(key) or self._body(cursor, key)
                 if there is None:
-                    cursor.execute("INSERT INTO report VALUES (?, ?, ?)", (*key, body))
                     known[key] = body
                     new.append(body)
                 elif there == body:
@@ -229,6 +228,8 @@ class SqliteStore:
                 else:
                     refused.append((place, CONFLICT))
             results.append(Added(new, repeated, refused))
+        rows = sorted((*key, body) for key, body in known.items())
+        cursor.executemany("INSERT INTO report VALUES (?, ?, ?)", rows)
         return results
 
     def _body(self, cursor: sqlite3.Cursor, key: tuple[int, bytes]) -> bytes | None:
