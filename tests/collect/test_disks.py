@@ -76,7 +76,7 @@ def power_losses(folder: Path, file: CampaignFile, trials: int, seed: int, spoil
             store.write(Work([work]))
             acknowledged |= dict(work.reports)
             if rng.random() < 0.1:
-                store._truncate_log()
+                store.cut_log()
         store.close()
         lost += _missing(image / "c.db", known, tried)
     return lost

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -14,10 +16,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
+from typing import IO
 from urllib.parse import urlsplit
 
 import pytest
-from tests.collect.speaking import Speaker, identity, some_reports
+from tests.collect.speaking import Speaker, first_token, identity, some_reports, speaking
 
 from sfumato.collect.campaign_file import CampaignFile
 
@@ -25,12 +28,15 @@ MOST_MEMORY = 300 << 20
 
 
 @contextmanager
-def real_server(campaign: Path, store: Path) -> Iterator[tuple[Speaker, int]]:
+def real_server(
+    campaign: Path, store: Path, log: IO[str] | None = None
+) -> Iterator[tuple[Speaker, int]]:
     """A speaker to a server in a process of its own, and its process number."""
     command = [sys.executable, "-m", "sfumato", "serve", str(campaign), "--store", str(store)]
     process = subprocess.Popen(
-        [*command, "--port", "0", "--no-limit", "--json"], stdout=subprocess.PIPE, text=True
-    )
+        [*command, "--port", "0", "--no-limit", "--json"],
+        stdout=subprocess.PIPE, stderr=log, text=True,
+    )  # fmt: skip
     try:
         assert process.stdout is not None
         address = json.loads(process.stdout.readline())["address"]
@@ -111,6 +117,15 @@ def test_headers_are_measured_in_however_many_pieces_they_come(server, cuts, siz
         assert status_of(answered(stream)) == status
 
 
+def test_an_address_counts_towards_the_size_of_the_headers(server):
+    speaker, _ = server
+    for size, status in ((7900, 200), (9100, 431), (60_000, 431)):
+        text = b"GET /healthz?" + b"a" * size + b" HTTP/1.1\r\nconnection: close\r\n\r\n"
+        with connected(speaker) as stream:
+            stream.sendall(text)  # in one piece
+            assert status_of(answered(stream)) == status
+
+
 def test_a_request_behind_a_large_one_is_not_taken_for_large(server):
     """Their bytes come in one piece, of which only the last few are the second one's headers."""
     speaker, _ = server
@@ -124,6 +139,175 @@ def test_a_request_behind_a_large_one_is_not_taken_for_large(server):
         stream.sendall(first.encode() + body + second)
         found = answered(stream)
     assert found.count(b"HTTP/1.1 200") == 2 and b'"stored":900' in found
+
+
+def posted(path: str, body: bytes, *headers: bytes) -> bytes:
+    head = f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n".encode()
+    lines = b"".join(line + b"\r\n" for line in headers)
+    return head + lines + b"content-length: %d\r\n\r\n" % len(body) + body
+
+
+def reports_posted(speaker: Speaker, count: int, more: bytes = b"") -> bytes:
+    body = json.dumps({"campaign": speaker.hash, "reports": some_reports(count)}).encode()
+    return posted(speaker.campaign("/reports"), body + more)
+
+
+def test_requests_sent_without_waiting_are_answered_one_after_the_other(server):
+    speaker, _ = server
+    blank = b" \r\n\r\n" * 50  # lines that look like the end of headers
+    text = b"".join(
+        (b"GET /nothing%d HTTP/1.1\r\n\r\n" % place) + reports_posted(speaker, 1 + place, blank)
+        for place in range(150)
+    )
+    text += b"GET /healthz HTTP/1.1\r\nconnection: close\r\n\r\n"
+    rng = random.Random(3)
+    for pieces in (1, 2, 40):
+        cuts = sorted(rng.sample(range(1, len(text)), pieces - 1))
+        with connected(speaker) as stream:
+            writing = threading.Thread(
+                target=lambda cuts=cuts, stream=stream: [
+                    stream.sendall(text[start:end])
+                    for start, end in pairwise((0, *cuts, len(text)))
+                ]
+            )
+            writing.start()
+            found = answered(stream)
+            writing.join()
+        kinds = re.findall(rb"HTTP/1.1 (\d+) ", found)
+        assert kinds == [b"404", b"200"] * 150 + [b"200"]
+        counts = [int(part.split(b",")[0]) for part in found.split(b'{"stored":')[1:]]
+        repeated = [int(part.split(b",")[0]) for part in found.split(b'"repeated":')[1:]]
+        both = [sum(pair) for pair in zip(counts, repeated, strict=True)]
+        assert both == [1 + place for place in range(150)]
+
+
+class NeverReading:
+    """Connections that ask again and again, and read nothing."""
+
+    def __init__(self, speaker: Speaker, number: int, requests: int) -> None:
+        self.streams = []
+        for _ in range(number):
+            stream = connected(speaker)
+            stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+            stream.setblocking(False)
+            with suppress(OSError):
+                stream.send(b"GET /static/form.js HTTP/1.1\r\nA:b\r\n\r\n" * requests)
+            self.streams.append(stream)
+
+    def __enter__(self) -> NeverReading:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for stream in self.streams:
+            stream.close()
+
+    def more(self) -> None:
+        for stream in self.streams:
+            with suppress(OSError):
+                stream.send(b"GET /static/form.js HTTP/1.1\r\nA:b\r\n\r\n" * 100)
+
+
+def test_who_asks_and_never_reads_costs_little_and_keeps_nobody_waiting(server):
+    speaker, process = server
+    speaker.get("/static/form.js")
+    before = memory(process)
+    with NeverReading(speaker, 200, 1500) as crowd:
+        for _ in range(6):
+            start = time.perf_counter()
+            assert speaker.get("/healthz").status == 200
+            assert time.perf_counter() - start < 1.0
+            crowd.more()
+            time.sleep(0.3)
+        assert memory(process) - before < 50 << 20
+    assert speaker.send(some_reports(1)).status == 200
+
+
+def test_who_never_takes_an_answer_is_let_go_of(campaign_path, tmp_path, monkeypatch):
+    monkeypatch.setattr("sfumato.collect.server.protocol.TAKE_SECONDS", 1.0)
+    with (
+        speaking(campaign_path, str(tmp_path / "c.db")) as speaker,
+        NeverReading(speaker, 3, 1500) as crowd,
+    ):
+        slow, *others = crowd.streams
+        slow.setblocking(True)
+        for _ in range(20):  # one that takes its answers slowly is not
+            assert len(slow.recv(50_000)) > 0
+            time.sleep(0.15)
+        for stream in others:
+            stream.settimeout(10)
+            assert len(answered(stream)) < 2 << 20  # what was under way, and the end
+        taken = 0
+        while taken < 4 << 20:
+            taken += len(found := slow.recv(1 << 20))
+            assert found
+
+
+def leave(stream: socket.socket, how: str) -> None:
+    """Close a connection: at once or a little later, as usual or without a farewell."""
+    if "later" in how:
+        time.sleep(0.003)
+    if "reset" in how:
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    stream.close()
+
+
+def test_whoever_leaves_during_an_answer_writes_nothing_into_the_log(campaign_path, tmp_path):
+    token = first_token(str(tmp_path / "c.db"), "read").encode()
+    with (
+        (tmp_path / "log").open("w") as log,
+        real_server(campaign_path, tmp_path / "c.db", log) as (speaker, _),
+    ):
+        speaker.send(some_reports(1000))
+        get = b"GET %s HTTP/1.1\r\nauthorization: Bearer " + token + b"\r\n\r\n"
+        one = reports_posted(speaker, 1)
+        asked = posted(speaker.campaign("/receipts"), json.dumps({"ids": [identity()]}).encode())
+        kinds = [
+            get % b"/static/form.js" * 30, one * 5, reports_posted(speaker, 900), one[:-10],
+            get % b"/health" + one + get % b"/healthz", asked * 4, asked[:-5],
+            get % speaker.campaign("/export").encode() * 3,
+            get % b"/health/dashboard" * 2, get % b"/metrics" * 3, one + b"NOT HTTP\r\n\r\n",
+            posted(speaker.campaign("/withdrawals"), b"{}", b"expect: 100-continue")[:-2],
+        ]  # fmt: skip
+        for _ in range(4):
+            for text in kinds:
+                for how in ("at once", "reset", "later", "later reset"):
+                    stream = connected(speaker)
+                    stream.setblocking(False)
+                    with suppress(OSError):
+                        stream.send(text)
+                    leave(stream, how)
+        assert speaker.send(some_reports(1)).status == 200
+    assert (tmp_path / "log").read_text() == ""
+
+
+def test_a_network_has_its_share_of_the_connections_and_no_more(
+    campaign_path, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("sfumato.collect.server.running.NETWORK_CONNECTIONS", 5)
+    for settings, refused in (
+        ({"limited": True}, True),
+        ({"limited": True, "trust_proxy": True}, False),  # all come from the proxy
+        ({"limited": False}, False),
+    ):
+        store = str(tmp_path / f"{len(settings)}{refused}.db")
+        with speaking(campaign_path, store, **settings) as speaker:
+            streams = [connected(speaker) for _ in range(5)]
+            answer = speaker.get("/healthz")
+            assert answer.status == (503 if refused else 200)
+            parts = urlsplit(speaker.address)
+            other = socket.create_connection(
+                (parts.hostname, parts.port), 30, source_address=("127.0.9.1", 0)
+            )
+            with other:
+                other.sendall(b"GET /healthz HTTP/1.1\r\nconnection: close\r\n\r\n")
+                assert status_of(answered(other)) == 200
+            for stream in streams:
+                stream.close()
+            for _ in range(100):  # those that left make room
+                if speaker.get("/healthz").status == 200:
+                    break
+                time.sleep(0.05)
+            assert speaker.get("/healthz").status == 200
 
 
 @pytest.mark.parametrize("case", RAW)
@@ -312,8 +496,6 @@ def slowest(found: list[float]) -> float:
 
 
 def test_faults_of_ours_are_told_without_what_was_sent(campaign_path, tmp_path, capfd, monkeypatch):
-    from tests.collect.speaking import speaking
-
     from sfumato.collect.server.parsing import ReportParser
 
     secret = "9876543"

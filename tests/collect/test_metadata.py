@@ -18,6 +18,7 @@ from tests.collect.speaking import Speaker, identity
 
 from sfumato.collect.campaign_file import CampaignFile
 from sfumato.collect.server.parsing import identities
+from sfumato.collect.store.sqlite import SqliteStore
 
 REPORTS = 10_000
 AGENT = "SpiderMonkeyTestAgent/7.31"
@@ -121,6 +122,89 @@ def test_the_order_of_arrival_is_not_kept(traces):
     # The judge can tell: an order that leans a little towards that of arrival is seen.
     kept = np.argsort(np.array(order) + np.arange(REPORTS) * 0.2)
     assert abs(spearmanr(np.arange(REPORTS), np.array(order)[kept]).statistic) > bound
+
+
+PAGE = 4096
+
+
+def ids_in(page: bytes, known: set[bytes]) -> list[bytes]:
+    """The ids in a leaf of a table, in the order in which SQLite has filled it."""
+    if page[:1] != b"\x0a":
+        return []
+    cells = int.from_bytes(page[3:5], "big")
+    places = (int.from_bytes(page[8 + 2 * c : 10 + 2 * c], "big") for c in range(cells))
+    parts = (page[place : place + 28] for place in sorted(places, reverse=True))
+    found = (
+        next((p[s : s + 16] for s in range(12) if p[s : s + 16] in known), None) for p in parts
+    )
+    return [each for each in found if each is not None]
+
+
+def order_in_log(log: bytes, known: set[bytes]) -> list[bytes]:
+    """The ids that a thief of the log can put in order: each is what one image of a page has and
+    the image before it has not.
+    """
+    before: dict[bytes, set[bytes]] = {}
+    order: list[bytes] = []
+    for start in range(32, len(log), 24 + PAGE):
+        number, page = log[start : start + 4], log[start + 24 : start + 24 + PAGE]
+        if found := ids_in(page, known):
+            new = set(found) - before.get(number, set(found)) - set(order)
+            order += new if len(new) == 1 else ()
+            before[number] = set(found)
+    return order
+
+
+def in_order(order: list[bytes], rank: dict[bytes, int]) -> float:
+    """The share of neighbours that came one after the other: half of them where nothing is told."""
+    return float(np.mean(np.diff([rank[each] for each in order]) > 0))
+
+
+def test_a_thief_of_a_live_store_finds_the_order_of_its_last_commits_alone(
+    campaign_path, tmp_path, monkeypatch
+):
+    from tests.collect.speaking import speaking
+
+    from sfumato.collect import writer
+
+    path = tmp_path / "c.db"
+
+    def stolen() -> tuple[bytes, bytes]:
+        return path.read_bytes(), (tmp_path / "c.db-wal").read_bytes()
+
+    def sent(speaker: Speaker, number: int) -> list[bytes]:
+        texts = [identity() for _ in range(number)]
+        for each in texts:
+            assert speaker.send([{"id": each, "values": [0, 0]}]).status == 200
+        return identities(texts) or []
+
+    with speaking(campaign_path, str(path)) as speaker:
+        ids = sent(speaker, 300)
+        _, log = stolen()
+        assert len(order_in_log(log, set(ids))) <= writer.LOGGED_COMMITS
+        for _ in range(100):  # once nothing has come for a moment
+            time.sleep(0.1)
+            database, log = stolen()
+            found = [
+                ids_in(database[s : s + PAGE], set(ids)) for s in range(0, len(database), PAGE)
+            ]
+            pages = [page for page in found if len(page) > 1]
+            told = [
+                in_order(page, {each: place for place, each in enumerate(ids)}) for page in pages
+            ]
+            if not log and max(told) < 0.7:
+                break
+        assert log == b"" and sum(map(len, pages)) > 290 and max(told) < 0.7
+        # What a server that never cuts its log would tell.
+        monkeypatch.setattr(writer, "LOGGED_COMMITS", 10**9)
+        monkeypatch.setattr(writer, "LOGGED_SECONDS", 1e3)
+        monkeypatch.setattr(SqliteStore, "tidy", lambda store: None)
+        time.sleep(1.5)
+        more = sent(speaker, 100)
+        order = order_in_log(stolen()[1], set(more))
+        assert len(order) > 80
+        assert in_order(order, {each: place for place, each in enumerate(more)}) == 1.0
+        monkeypatch.undo()
 
 
 def test_what_was_deleted_is_overwritten(campaign_path, tmp_path):

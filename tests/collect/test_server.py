@@ -6,6 +6,8 @@ import gzip
 import json
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext, suppress
+from datetime import date
 from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -24,6 +26,9 @@ from sfumato.collect.campaign_file import CampaignFile
 from sfumato.collect.server import protocol, running
 from sfumato.collect.server.limits import PER_MINUTE, RateLimit
 from sfumato.collect.server.parsing import identities
+from sfumato.collect.server.running import ServerSettings
+from sfumato.collect.store import open_store
+from sfumato.errors import CampaignError
 
 
 @pytest.fixture(scope="module")
@@ -415,6 +420,174 @@ def in_two_lines(speaker: Speaker, theirs: str, ours: str) -> int:
     status = connection.getresponse().status
     connection.close()
     return status
+
+
+def test_receipts_and_withdrawals_count_towards_the_limit(tmp_path, folder):
+    store = str(tmp_path / "limited.db")
+    headers = {"authorization": f"Bearer {first_token(store, 'send')}"}
+
+    def ask(end: str, body: object, **more: str) -> int:
+        return speaker.ask("POST", speaker.campaign(end), body, more).status
+
+    with speaking(folder / "health.toml", store, limited=True) as speaker:
+        assert speaker.send(some_reports(20)).status == 200
+        assert ask("/receipts", {"ids": [identity() for _ in range(30)]}) == 200
+        assert [ask("/withdrawals", {"id": identity()}) for _ in range(11)] == [200] * 10 + [429]
+        assert ask("/receipts", {"ids": [identity()]}) == 429
+        assert speaker.send(some_reports(1)).status == 429
+        assert ask("/receipts", {"ids": [identity()] * 100}, **headers) == 200
+        assert ask("/withdrawals", {"id": identity()}, **headers) == 200
+    with speaking(folder / "health.toml", store, limited=True) as speaker:
+        # As many as go into one question can be asked for, in a minute of their own.
+        assert ask("/receipts", {"ids": [identity() for _ in range(100)]}) == 200
+        error(speaker.send(some_reports(1)), 429, "limit")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("2001:db8:1:ff00::1", "2001:db8:1:ffff:2:3:4:5", True),  # one /56
+        ("2001:db8:1:ff00::1", "2001:db8:1:fe00::1", False),
+        ("2001:db8:1:1::1%eth0", "2001:db8:1:2::9", True),
+        ("::ffff:192.0.2.1", "192.0.2.200", True),  # IPv4 at a socket of IPv6
+        ("::ffff:192.0.2.1", "::ffff:192.0.3.1", False),
+        ("::FFFF:C000:0201", "192.0.2.7", True),
+        ("[2001:db8::1]:4711", "2001:db8::2", True),
+        ("192.0.2.1:4711", "192.0.2.2:80", True),
+        ("192.0.2.1:4711", "198.51.100.1:4711", False),
+        ("", "unknown", True),
+        ("2001:db8::1, evil", "2001:db8::1", False),
+    ],
+)
+def test_a_network_is_56_bits_of_ipv6_and_24_of_ipv4(one, other, same):
+    limit = RateLimit()
+    assert limit.take(one, PER_MINUTE) == 0
+    assert (limit.take(other, 1) > 0) == same
+
+
+def test_a_server_on_ipv6_limits_and_answers(tmp_path, folder):
+    import socket
+
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    settings = {"limited": True, "host": "::1"}
+    with speaking(folder / "health.toml", str(tmp_path / "six.db"), **settings) as speaker:
+        assert speaker.address.startswith("http://[::1]:")
+        assert speaker.send(some_reports(60)).status == 200
+        error(speaker.send(some_reports(1)), 429, "limit")
+
+
+def test_a_clock_that_jumps_moves_days_and_nothing_else(tmp_path, folder, monkeypatch):
+    """Days open and close a campaign whichever way they come; what is counted by the minute or the
+    hour is not counted by that clock.
+    """
+    path = tmp_path / "dated.toml"
+    path.write_text("opens = 2030-01-10\ncloses = 2030-01-20\n" + CAMPAIGN)
+    store = str(tmp_path / "dated.db")
+    now = [date(2030, 1, 15)]
+    for place in ("server.collector", "store.base", "store.sqlite"):
+        monkeypatch.setattr(f"sfumato.collect.{place}.utc_today", lambda: now[0])
+    monkeypatch.setattr(time, "time", lambda: 0.0)  # whoever looked at it would be astray
+    with speaking(path, store, limited=True) as speaker:
+        given = some_reports(2)
+        assert speaker.send(given[:1]).status == 200
+        for day, status, kind in (
+            (date(2030, 1, 21), 410, "closed"),
+            (date(2030, 1, 9), 410, "early"),
+            (date(1970, 1, 1), 410, "early"),
+            (date(2999, 12, 31), 410, "closed"),
+            (date(2030, 1, 10), 200, None),
+            (date(2030, 1, 20), 200, None),
+        ):
+            now[0] = day
+            time.sleep(1.2)  # the server looks at the calendar every second
+            answer = speaker.send(some_reports(1))
+            assert answer.status == status, (day, answer.body)
+            assert kind is None or answer.json["error"]["kind"] == kind
+        now[0] = date(2030, 1, 12)
+        assert speaker.send(given).json == {"stored": 1, "repeated": 1, "refused": []}
+        assert speaker.send(some_reports(55)).status == 200  # with five before, in this minute
+        error(speaker.send(some_reports(1)), 429, "limit")
+    opened = open_store(store)
+    (campaign,) = opened.enrolled()
+    stored = {day: count for day, kind, count in opened.daily(campaign.number) if kind == "stored"}
+    opened.close()
+    assert stored == {"2030-01-10": 1, "2030-01-12": 56, "2030-01-15": 1, "2030-01-20": 1}
+
+
+# --- several campaigns, and rounds, in one store
+
+
+def test_campaigns_in_one_store_know_nothing_of_each_other(tmp_path):
+    paths = [tmp_path / "one.toml", tmp_path / "two.toml"]
+    for path in paths:
+        path.write_text(CAMPAIGN.replace('"health"', f'"{path.stem}"'))
+    store = str(tmp_path / "both.db")
+    settings = ServerSettings([str(path) for path in paths], store, port=0, limited=False)
+    token = first_token(store, "read")
+
+    def figures(speaker: Speaker) -> int:
+        headers = {"authorization": f"Bearer {token}"}
+        return speaker.ask("GET", speaker.campaign("/figures"), None, headers).json["reports"]
+
+    with running.serving(settings) as address:
+        hashes = [CampaignFile.load(path).campaign.hash for path in paths]
+        one, two = (
+            Speaker(address, path.stem, digest) for path, digest in zip(paths, hashes, strict=True)
+        )
+        same = some_reports(3)
+        assert one.send(same).json["stored"] == 3
+        assert two.send([same[0]]).json == {"stored": 1, "repeated": 0, "refused": []}
+        two.ask("POST", two.campaign("/withdrawals"), {"id": same[0]["id"]})
+        two.ask("POST", two.campaign("/withdrawals"), {"id": same[1]["id"]})  # never sent there
+        assert one.send(same).json == {"stored": 0, "repeated": 3, "refused": []}
+        asked = {"ids": [same[0]["id"], same[2]["id"]]}
+        assert one.ask("POST", one.campaign("/receipts"), asked).json["stored"] == asked["ids"]
+        found = two.ask("POST", two.campaign("/receipts"), asked).json
+        assert (found["withdrawn"], found["unknown"]) == (asked["ids"][:1], asked["ids"][1:])
+        assert (figures(one), figures(two)) == (3, 0)
+    # One is frozen, and the other, in which someone took a report back; a third is not.
+    for path, frozen in zip([*paths, tmp_path / "three.toml"], (True, True, False), strict=True):
+        path.write_text(CAMPAIGN.replace('"health"', f'"{path.stem}"').replace("= 19", "= 9"))
+        with suppress(CampaignError) if frozen else nullcontext():
+            running.collector_of(ServerSettings([str(path)], store)).store.close()
+            assert not frozen, path
+
+
+def test_a_made_up_withdrawal_freezes_no_campaign(tmp_path):
+    path, store = tmp_path / "c.toml", str(tmp_path / "c.db")
+    path.write_text(CAMPAIGN)
+    with speaking(path, store) as speaker:
+        assert speaker.ask("POST", speaker.campaign("/withdrawals"), {"id": "A" * 22}).status == 200
+    path.write_text(CAMPAIGN.replace("gamma = 19", "gamma = 9"))
+    with speaking(path, store) as speaker:
+        assert speaker.send(some_reports(1)).json["stored"] == 1
+
+
+def test_a_report_of_a_round_before_can_be_taken_back(tmp_path):
+    path, store = tmp_path / "c.toml", str(tmp_path / "c.db")
+    path.write_text(CAMPAIGN)
+    (first,) = some_reports(1)
+    with speaking(path, store) as speaker:
+        assert speaker.send([first]).json["stored"] == 1
+    path.write_text(CAMPAIGN + "[budget]\nepsilon = 9\nround = 2\n")
+    with speaking(path, store) as speaker:
+        (second,) = some_reports(1)
+        assert speaker.send([second]).json["stored"] == 1
+        asked = {"ids": [first["id"], second["id"], identity()]}
+        found = speaker.ask("POST", speaker.campaign("/receipts"), asked).json
+        assert found == {
+            "stored": asked["ids"][:2], "withdrawn": [], "unknown": asked["ids"][2:]
+        }  # fmt: skip
+        speaker.ask("POST", speaker.campaign("/withdrawals"), {"id": first["id"]})
+        found = speaker.ask("POST", speaker.campaign("/receipts"), asked).json
+        assert (found["withdrawn"], found["stored"]) == (asked["ids"][:1], asked["ids"][1:2])
+    opened = open_store(store)
+    kept = {each.round: b"".join(opened.bodies(each.number)) for each in opened.enrolled()}
+    opened.close()
+    assert kept[1] == b"" and len(kept[2]) == 2
 
 
 def test_the_limit_forgets_after_a_minute_and_its_key_after_an_hour():

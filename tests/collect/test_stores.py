@@ -6,7 +6,7 @@ import os
 import random
 import threading
 from collections.abc import Callable, Iterator
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +14,16 @@ import pytest
 from tests.collect.speaking import CAMPAIGN
 
 from sfumato.collect.campaign_file import CampaignFile
+from sfumato.collect.releases import find_campaign, release_of
 from sfumato.collect.store import Batch, Store, Work, allowed, new_token, open_store, utc_today
-from sfumato.errors import FileError, ParameterError, StoreError
+from sfumato.errors import (
+    CampaignError,
+    FileError,
+    ParameterError,
+    ServerError,
+    SfumatoError,
+    StoreError,
+)
 
 Open = Callable[[], Store]
 
@@ -100,6 +108,92 @@ def test_withdrawn_stays_withdrawn(opened, number):
     assert add(opened(), number, (first, b"\0\1")).refused == [(0, "withdrawn")]
     assert stored(store, number) == b""
     assert store.receipts(number, [first, never, key()]) == ["withdrawn", "withdrawn", "unknown"]
+
+
+def test_an_id_that_no_report_has_had_freezes_nothing(opened, number, campaign_path):
+    store, never, given = opened(), key(), key()
+    store.write(Work(withdrawals=[(number, never)]))
+    campaign_path.write_text(CAMPAIGN.replace("gamma = 19", "gamma = 9"))
+    assert store.enrol(CampaignFile.load(campaign_path)) == number
+    add(store, number, (given, b"\0\0"))
+    store.write(Work(withdrawals=[(number, given)]))  # someone has answered, and thought again
+    campaign_path.write_text(CAMPAIGN.replace("gamma = 19", "gamma = 5"))
+    with pytest.raises(CampaignError, match="1 report"):
+        store.enrol(CampaignFile.load(campaign_path))
+
+
+def test_an_id_that_no_report_has_had_is_remembered_for_a_while(opened, number, monkeypatch):
+    store, never, given = opened(), key(), key()
+    today = utc_today()
+
+    def on(day: date) -> None:
+        for place in ("base", "sqlite", "postgres"):
+            monkeypatch.setattr(f"sfumato.collect.store.{place}.utc_today", lambda: day)
+
+    add(store, number, (given, b"\0\0"))
+    store.write(Work(withdrawals=[(number, never), (number, given)]))
+    on(today + timedelta(14))  # for as long as a client sends the same again
+    store.tidy()
+    assert add(opened(), number, (never, b"\0\0")).refused == [(0, "withdrawn")]
+    on(today + timedelta(16))
+    store.tidy()
+    for each in (store, opened()):
+        assert each.receipts(number, [never, given]) == ["unknown", "withdrawn"]
+    late = add(store, number, (never, b"\0\0"), (given, b"\0\0"))
+    assert (late.bodies, late.refused) == ([b"\0\0"], [(1, "withdrawn")])
+
+
+def test_a_clock_that_ran_ahead_keeps_nothing_for_ever(opened, number, monkeypatch):
+    store, never = opened(), key()
+    today = utc_today()
+    for day, remembered in ((3650, True), (0, True), (14, True), (16, False)):
+        moved = today + timedelta(day)
+        for place in ("base", "sqlite", "postgres"):
+            monkeypatch.setattr(f"sfumato.collect.store.{place}.utc_today", lambda day=moved: day)
+        if day == 3650:
+            store.write(Work(withdrawals=[(number, never)]))
+        store.tidy()
+        assert store.receipts(number, [never]) == ["withdrawn" if remembered else "unknown"]
+
+
+def test_made_up_ids_are_bounded_in_number_and_push_out_no_other_campaigns(
+    opened, number, tmp_path, monkeypatch
+):
+    for place in ("sqlite", "postgres"):
+        monkeypatch.setattr(f"sfumato.collect.store.{place}.MOST_UNSEEN", 100)
+    path = tmp_path / "other.toml"
+    path.write_text(CAMPAIGN.replace('"health"', '"other"'))
+    store, theirs, given = opened(), [key() for _ in range(50)], key()
+    other = store.enrol(CampaignFile.load(path))
+    add(store, number, (given, b"\0\0"))
+    store.write(Work(withdrawals=[(other, each) for each in theirs] + [(number, given)]))
+    made_up = [key() for _ in range(1000)]
+    for start in range(0, 1000, 20):
+        store.write(Work(withdrawals=[(number, each) for each in made_up[start : start + 20]]))
+    for each in (store, opened()):
+        assert each.receipts(number, made_up).count("withdrawn") <= 120
+        assert each.receipts(other, theirs) == ["withdrawn"] * 50
+        assert each.receipts(number, [given]) == ["withdrawn"]
+        assert each.receipts(other, [given]) == ["unknown"]
+
+
+def test_a_store_of_an_earlier_version_remembers_such_ids_too(tmp_path, campaign_path):
+    import sqlite3
+
+    place = str(tmp_path / "c.db")
+    store = open_store(place, create=True)
+    number = store.enrol(CampaignFile.load(campaign_path))
+    given, never = key(), key()
+    add(store, number, (given, b"\0\1"))
+    store.close()
+    with sqlite3.connect(place) as connection:
+        connection.execute("DROP TABLE unseen")
+    connection.close()
+    store = open_store(place)
+    assert stored(store, number) == b"\0\1"
+    store.write(Work(withdrawals=[(number, never)]))
+    assert store.receipts(number, [never]) == ["withdrawn"]
+    store.close()
 
 
 def test_a_report_and_its_withdrawal_in_one_transaction_leave_nothing(opened, number):
@@ -252,6 +346,116 @@ def test_two_servers_on_one_file_are_refused(tmp_path):
     open_store(place, serve=True).close()
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other rights")
+def test_the_files_of_a_store_are_their_owners_alone(tmp_path, campaign_path):
+    (tmp_path / "c.db-lock").touch(0o644)  # as an earlier version made it
+    store = open_store(str(tmp_path / "c.db"), create=True, serve=True)
+    number = store.enrol(CampaignFile.load(campaign_path))
+    add(store, number, (key(), b"\0\0"))
+    found = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.glob("c.db*")}
+    assert set(found.values()) == {0o600} and len(found) == 4
+    store.close()
+
+
+def test_postgres_keeps_no_order_of_arrival_once_it_is_tidied(postgres_database, campaign_path):
+    """Each row carries the number of the transaction that wrote it, which CLUSTER leaves as it is;
+    whoever may read the table can read that.
+    """
+    store = open_store(postgres_database, create=True)
+    number = store.enrol(CampaignFile.load(campaign_path))
+    ids = [key() for _ in range(60)]
+    for identity in ids:
+        add(store, number, (identity, b"\0\0"))
+        store.write(Work(withdrawals=[(number, key())]))
+
+    def numbers(table: str) -> int:
+        ((found,),) = store._rows(f"SELECT count(DISTINCT xmin::text) FROM {table}")
+        return int(found)
+
+    def order(by: str) -> list[bytes]:
+        return [bytes(row[0]) for row in store._rows(f"SELECT id FROM report ORDER BY {by}")]
+
+    assert order("xmin::text::bigint") == ids and order("ctid") == ids  # so the test can see it
+    store.tidy()
+    assert numbers("report") == numbers("unseen") == 1
+    assert order("ctid") == sorted(ids)
+    assert stored(store, number) == b"\0\0" * 60
+    store.close()
+
+
+@pytest.mark.parametrize("name", ["x'; DROP TABLE report; --", 'a"b', "%s", "health' OR '1'='1"])
+def test_names_are_never_statements(opened, number, name):
+    store, given = opened(), key()
+    add(store, number, (given, b"\0\0"))
+    with pytest.raises(StoreError, match="no campaign"):
+        find_campaign(store, name)
+    _, token = new_token("read", name)
+    store.add_token(token)
+    assert store.find_token(token.digest) == token
+    assert store.remove_tokens("'" + name) == 0 and store.remove_tokens(name) == 1
+    store.write(Work(notes={(number, name): 2}))
+    assert (utc_today().isoformat(), name, 2) in store.daily(number)
+    assert store.show(number, {name: name}, instead_of=None)
+    assert store.shown(number) == {name: name}
+    bad = name.encode().ljust(16)[:16]
+    assert add(store, number, (bad, name.encode())).bodies == [name.encode()]
+    assert store.receipts(number, [bad, given]) == ["stored", "stored"]
+
+
+def test_a_postgres_store_is_safe_from_the_names_of_tables_and_schemas(
+    postgres_database, campaign_path
+):
+    """Whatever stands behind the # of an address or is called a schema is a name and no statement,
+    and none of a store's own tables is ever taken for a release to be replaced.
+    """
+    from urllib.parse import quote
+
+    import psycopg
+
+    import sfumato as sf
+
+    store = open_store(postgres_database, create=True)
+    number = store.enrol(CampaignFile.load(campaign_path))
+    add(store, number, *((key(), bytes([place % 3, place % 2])) for place in range(200)))
+    drop = "x'; DROP TABLE report; --"
+    for name in (
+        drop,
+        'x"; DROP TABLE report; --',
+        "health' OR '1'='1",
+        "%s",
+        "\\",
+        "a%00b",
+        "é" * 99,
+    ):
+        with pytest.raises(SfumatoError, match=r"no (table|name|campaign)"):
+            sf.open_source(f"{postgres_database}#{name}")
+    release = sf.open_source(f"{postgres_database}#health")
+    assert release.rows == 200
+    table = release_of(store, number, store.enrolled()[0].provenance).table
+    for name in ("report", "campaign", "token", "sfumato_meta", "public.report", "unseen"):
+        with pytest.raises(ServerError, match="is no release"):
+            sf.save_release(table, f"{postgres_database}#{name}", force=True)
+    for name in (drop, 'we"ird', "se;lect"):
+        for _ in range(2):
+            sf.save_release(table, f"{postgres_database}#{name}", force=True)
+        assert sf.open_source(f"{postgres_database}#{name}").rows == 200
+    assert len(stored(store, number)) == 400
+    with psycopg.connect(postgres_database, autocommit=True) as connection:
+        connection.execute('CREATE SCHEMA "a""b\'; --"')
+    path = quote('-csearch_path="a""b\';\\ --"')
+    other = open_store(
+        postgres_database + ("&" if "?" in postgres_database else "?") + f"options={path}",
+        create=True,
+    )
+    assert other.enrolled() == []
+    there = other.enrol(CampaignFile.load(campaign_path))
+    add(other, there, (key(), b"\0\0"))
+    other.tidy()
+    assert (stored(other, there), len(stored(store, number))) == (b"\0\0", 400)
+    other.close()
+    store.close()
+
+
 def test_workers_of_postgres_never_bring_back_what_was_withdrawn(postgres_database, campaign_path):
     """One worker adds, again and again, what another withdraws at the same moment."""
     place = postgres_database
@@ -316,10 +520,29 @@ def test_sqlite_pages_tell_the_order_of_arrival_until_they_are_tidied(tmp_path, 
         rising = np.mean(np.diff(order) > 0)
         return abs(float(rising) - 0.5) * np.sqrt(12 * len(order))
 
-    store._truncate_log()
+    store.cut_log()
     assert correlations() > 6  # so the test can see it
     store.tidy()
     assert correlations() < 4
+    store.close()
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+def test_what_arrives_together_is_written_in_the_order_of_the_ids(
+    tmp_path, campaign_path, repeated
+):
+    path = tmp_path / "c.db"
+    store = open_store(str(path), create=True, serve=True)
+    number = store.enrol(CampaignFile.load(campaign_path))
+    known = key()
+    if repeated:
+        add(store, number, (known, b"\0\0"))
+    ids = [key() for _ in range(50)]
+    work = [Batch(number, [(identity, b"\0\0")]) for identity in ids]
+    store.write(Work([*work, Batch(number, [(known, b"\0\0")] if repeated else [])]))
+    store.cut_log()
+    found = [_id_in(cell, dict.fromkeys(ids, 0)) for cell in physical_order(path)]
+    assert [each for each in found if each is not None] == sorted(ids)
     store.close()
 
 

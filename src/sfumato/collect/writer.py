@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,9 @@ MOST_WAITING = 20_000  # reports in the queue; beyond, the server asks to come b
 MOST_AT_ONCE = 20_000  # reports in one transaction
 PROBE_SECONDS = 1.0  # between two attempts to write after a failure
 NOTE_SECONDS = 60.0  # totals of what was refused are written at least so often
+# The store's log tells the order of its commits: it is cut after so many of them, and once nothing
+# has come for so long.
+LOGGED_COMMITS, LOGGED_SECONDS = 32, 0.05
 
 
 class BusyError(StoreError):
@@ -104,19 +108,22 @@ class ReportWriter:
     # In the writer's own thread.
 
     def _run(self) -> None:
-        noted = time.monotonic()
+        noted, logged = time.monotonic(), 0
         while True:
             with self._wake:
-                while not self._jobs and not self._stopping:
-                    self._wake.wait(NOTE_SECONDS)
-                    if self._notes and time.monotonic() - noted > NOTE_SECONDS:
-                        break
-                jobs, notes = self._taken(), self._notes
-                self._notes = Counter()
+                if not self._jobs and not self._stopping:
+                    self._wake.wait(LOGGED_SECONDS if logged else NOTE_SECONDS)
+                jobs, notes = self._taken(), Counter[tuple[int, str]]()
+                if jobs or self._stopping or time.monotonic() - noted > NOTE_SECONDS:
+                    notes, self._notes = self._notes, notes
                 ended = self._stopping and not self._jobs
             if jobs or notes:
                 self._commit(jobs, notes)
-                noted = time.monotonic()
+                noted, logged = time.monotonic(), logged + 1
+            if logged and (not jobs or logged >= LOGGED_COMMITS):
+                with suppress(StoreError):  # the next commit meets the same fault and says so
+                    self.store.cut_log()
+                logged = 0
             if ended:
                 return
 

@@ -71,10 +71,10 @@ class Routes:
         ids = identities(asked.ids)
         if ids is None:
             raise RefusalError(422, "shape", "an id is not 128 bits in base64url")
-        store = self.collector.store
-        found = await asyncio.to_thread(store.receipts, served.number, ids)
+        self.collector.check_limit(request.scope, len(ids), at_most_a_minute=True)
+        found = await asyncio.to_thread(self.collector.receipts, served, ids)
         lists: dict[str, list[str]] = {"stored": [], "withdrawn": [], "unknown": []}
-        for identity, state in zip(asked.ids, found, strict=True):
+        for identity, (state, _) in zip(asked.ids, found, strict=True):
             lists[state].append(identity)
         return answer(200, encode(Receipts(**lists)), SHARED)
 
@@ -84,9 +84,11 @@ class Routes:
         ids = identities([asked.id])
         if ids is None:
             raise RefusalError(422, "shape", "the id is not 128 bits in base64url")
-        if wait := self.collector.waiting_time(request.scope, 1):
-            raise RefusalError(429, "limit", "too many withdrawals", "try again later", wait=wait)
-        await self.collector.writer.withdraw(served.number, ids[0])
+        self.collector.check_limit(request.scope, 1)
+        number = served.number
+        if len(served.rounds) > 1:  # a report of a round before can be taken back as well
+            ((_, number),) = await asyncio.to_thread(self.collector.receipts, served, ids)
+        await self.collector.writer.withdraw(number, ids[0])
         return answer(200, encode(Withdrawn(True)), SHARED)
 
     def _served(self, request: Request) -> Served:

@@ -20,12 +20,13 @@ from sfumato.collect.rounds import at_present, begin_next, is_due
 from sfumato.collect.server.limits import RateLimit
 from sfumato.collect.server.parsing import ReportParser
 from sfumato.collect.server.replies import RefusalError, Scope
-from sfumato.collect.store import Done, Role, Store, Token, Work, allowed, utc_today
+from sfumato.collect.store import Done, Receipt, Role, Store, Token, Work, allowed, utc_today
 from sfumato.collect.tally import CampaignTally
 from sfumato.collect.writer import ReportWriter
 from sfumato.errors import StoreError, listing
 
 HOUR = 3600.0
+TIDY_SHARE = 1 / 200  # of the time may go into tidying a store of our own; every hour it must
 TOKEN_SECONDS, MOST_TOKENS = 5.0, 1000  # for which a token is believed, and how many are kept
 
 
@@ -49,6 +50,7 @@ class Served:
     state: str = "open"
     counted: float = 0.0  # when all reports were counted, where others add some too
     counting: float = 0.0  # seconds that it took
+    rounds: Sequence[int] = ()  # its numbers in the store, of rounds before too
 
     @property
     def campaign(self) -> Campaign:
@@ -92,10 +94,14 @@ class Collector:
         """Offer a campaign, or its next round in the place of the one before."""
         number = self.store.enrol(file)
         tally = CampaignTally(file.campaign.mechanism)
+        start = time.monotonic()
         tally.recount(self.store.bodies(number))
+        counting = time.monotonic() - start
         board = Board(file.campaign, tally)
         board.work()  # what it needs is loaded before anyone waits for it
-        served = Served(file, number, tally, board, file.campaign.state(utc_today()))
+        state = file.campaign.state(utc_today())
+        rounds = self.store.rounds(file.campaign.name)
+        served = Served(file, number, tally, board, state, counting=counting, rounds=rounds)
         self.served[file.campaign.name] = served
 
     def look_at_the_rounds(self) -> None:
@@ -143,6 +149,17 @@ class Collector:
                 404, "unknown", "no such campaign", f"there is {listing(self.served)}"
             ) from None
 
+    def receipts(self, served: Served, ids: Sequence[bytes]) -> list[tuple[Receipt, int]]:
+        """What the store holds of each id, and of which round; of this one where it has none."""
+        found: list[tuple[Receipt, int]] = [("unknown", served.number)] * len(ids)
+        for number in served.rounds:
+            if left := [place for place, (state, _) in enumerate(found) if state == "unknown"]:
+                states = self.store.receipts(number, [ids[place] for place in left])
+                for place, state in zip(left, states, strict=True):
+                    if state != "unknown":
+                        found[place] = (state, number)
+        return found
+
     def look_at_the_day(self) -> None:
         """Open and close campaigns as their days come and go."""
         today = utc_today()
@@ -153,12 +170,23 @@ class Collector:
         for served in self.served.values():
             served.state = served.campaign.state(today)
 
-    def waiting_time(self, scope: Scope, reports: int) -> int:
-        """The seconds that a sender must wait before these reports may come; mostly 0."""
+    def check_limit(self, scope: Scope, number: int, *, at_most_a_minute: bool = False) -> None:
+        """Refuse more reports, or questions about them, than one network may send in a minute;
+        `at_most_a_minute` lets more pass where nothing else came in that minute.
+        """
         if self.limit is None:
-            return 0
-        wait = self.limit.take(self._address(scope), reports)
-        return wait if wait and not self.allows(scope, "send") else 0
+            return
+        if at_most_a_minute:
+            number = min(number, self.limit.per_minute)
+        wait = self.limit.take(self._address(scope), number)
+        if wait and not self.allows(scope, "send"):
+            raise RefusalError(
+                429,
+                "limit",
+                "too many requests from this part of the network",
+                "send the same again later, or use a token of role send",
+                wait=wait,
+            )
 
     def _address(self, scope: Scope) -> str | None:
         if self.trust_proxy:
@@ -196,20 +224,24 @@ class Collector:
                 tallies[campaign].remove(body)
 
     async def _keep_house(self) -> None:
-        """Look at the calendar every second, and tidy the store every hour."""
+        """Look at the calendar every second, and tidy the store every hour, or sooner where that is
+        little work: until then its pages tell something of the order in which reports came.
+        """
         tidied = time.monotonic()
+        took = sum(served.counting for served in self.served.values())  # or thereabouts
         while True:
             await asyncio.sleep(1)
             self.look_at_the_day()
             if any(served.campaign.people is not None for served in self.served.values()):
                 with suppress(StoreError):  # the writer meets the same fault and says so
                     await asyncio.to_thread(self.look_at_the_rounds)
-            if time.monotonic() - tidied >= HOUR:
-                tidied = time.monotonic()
-                try:
+            start = time.monotonic()
+            pause = HOUR if self.store.shared else min(HOUR, took / TIDY_SHARE)
+            if start - tidied >= pause:
+                with suppress(StoreError):  # the writer meets the same fault and says so
                     await asyncio.to_thread(self.store.tidy)
-                except StoreError:
-                    continue  # the writer meets the same fault and says so
+                tidied = time.monotonic()
+                took = tidied - start
 
 
 def bearer(scope: Scope) -> str | None:

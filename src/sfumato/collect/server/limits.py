@@ -66,9 +66,15 @@ def prefix(address: str | None) -> bytes:
     True
     >>> prefix("2001:db8::1") == prefix("2001:db8:0:ff::2"), prefix("no address")
     (True, b'')
+    >>> prefix("[2001:db8::1]:443") == prefix("2001:db8::1"), prefix("192.0.2.1:80").hex()
+    (True, 'c00002')
     """
     if address is None:
         return b""
+    if address.startswith("["):  # as some proxies write it, with its port behind
+        address = address[1:].partition("]")[0]
+    elif address.count(":") == 1:
+        address = address.partition(":")[0]
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:

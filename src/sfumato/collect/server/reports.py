@@ -59,15 +59,7 @@ class ReportRoute:
                 "fetch it again, and ask the person again",
             )
         served.check_open()
-        wait = self.collector.waiting_time(scope, len(parsed.reports) + len(parsed.refused))
-        if wait:
-            raise RefusalError(
-                429,
-                "limit",
-                "too many reports from this part of the network",
-                "send the same again later, or use a token of role send",
-                wait=wait,
-            )
+        self.collector.check_limit(scope, len(parsed.reports) + len(parsed.refused))
         for _, kind in parsed.refused:
             self.collector.writer.note(served.number, f"refused {kind}")
 

@@ -18,12 +18,19 @@ from sfumato.collect.campaign_file import CampaignFile
 from sfumato.collect.server.app import App
 from sfumato.collect.server.collector import Collector
 from sfumato.collect.server.limits import PER_MINUTE, RateLimit
-from sfumato.collect.server.protocol import KEEP_ALIVE_SECONDS, GuardedProtocol, GuardedServer
+from sfumato.collect.server.protocol import (
+    KEEP_ALIVE_SECONDS,
+    MOST_CONNECTIONS,
+    NETWORK_CONNECTIONS,
+    GuardedProtocol,
+    GuardedServer,
+)
 from sfumato.collect.server.workers import Workers
 from sfumato.collect.store import open_store
 from sfumato.errors import ParameterError, ServerError
 
 BACKLOG = 2048
+SEND_BUFFER = 128 << 10  # bytes of answers that the kernel keeps for one who does not take them
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,12 @@ class ServerSettings:
                 f"--workers {self.workers} needs a PostgreSQL store: SQLite has one writer",
                 hint="give --store postgresql://user:password@host/database",
             )
+
+    @property
+    def of_network(self) -> int:
+        """How many connections one network may have; a proxy's are of many."""
+        limited = self.limited and not self.trust_proxy
+        return NETWORK_CONNECTIONS if limited else MOST_CONNECTIONS
 
 
 def collector_of(settings: ServerSettings) -> Collector:
@@ -83,19 +96,19 @@ def serve(settings: ServerSettings, started: Any = None) -> None:
         return
     app = app_of(settings)
     _tell(started, bound)
-    GuardedServer(_config(app)).run(sockets=[bound])
+    GuardedServer(_config(app, settings.of_network)).run(sockets=[bound])
 
 
 def serve_at(settings: ServerSettings, bound: socket.socket) -> None:
     """Serve at a socket that listens already: what one worker does."""
-    GuardedServer(_config(app_of(settings))).run(sockets=[bound])
+    GuardedServer(_config(app_of(settings), settings.of_network)).run(sockets=[bound])
 
 
 @contextmanager
 def serving(settings: ServerSettings) -> Iterator[str]:
     """The address of a server that runs in a thread of this process for the length of a block."""
     bound = _bound(settings.host, settings.port)
-    server = GuardedServer(_config(app_of(settings)))
+    server = GuardedServer(_config(app_of(settings), settings.of_network))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()
     try:
@@ -122,6 +135,7 @@ def _bound(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
     try:
         listening.bind((host, port))
         listening.listen(BACKLOG)
@@ -144,12 +158,12 @@ def _loop() -> str:
     return "uvloop"
 
 
-def _config(app: Any, **more: Any) -> uvicorn.Config:
+def _config(app: Any, of_network: int = MOST_CONNECTIONS) -> uvicorn.Config:
     """Settings of uvicorn: no log of who came, no words about ourselves."""
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     return uvicorn.Config(
         app,
-        http=GuardedProtocol,
+        http=partial(GuardedProtocol, of_network=of_network),  # type: ignore[arg-type]
         loop=_loop(),
         ws="none",
         lifespan="on",
@@ -161,5 +175,4 @@ def _config(app: Any, **more: Any) -> uvicorn.Config:
         backlog=BACKLOG,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=30,
-        **more,
     )

@@ -79,7 +79,9 @@ class Withdrawal(Struct, forbid_unknown_fields=True):
 
 
 class Withdrawn(Struct):
-    """The report is gone and cannot come back; the same for an id that was never stored."""
+    """The report is gone and cannot come back; an id that was never stored is refused for a while,
+    should its report still come.
+    """
 
     withdrawn: Literal[True]
 

@@ -3,8 +3,9 @@
 1. What `write` returned is on disk: it survives a killed process, a crashed kernel and a power cut,
    as far as the disk honours flush. 2. However often and in whatever order an id is delivered, it
 is one row. 3. Where `write` failed, each report is whole or absent, and sending it again settles
-it. 4. Figures are a function of the rows. 5. Withdrawn stays withdrawn. 6. A failed commit writes
-nothing, and nothing more is taken until a probe commit works.
+it. 4. Figures are a function of the rows. 5. Withdrawn stays withdrawn; an id that no report has
+had is remembered for a while only, since anyone can make one up. 6. A failed commit writes nothing,
+and nothing more is taken until a probe commit works.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import json
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Literal, NamedTuple, Protocol
 
 from sfumato.collect.campaign import Campaign
@@ -25,6 +26,9 @@ from sfumato.table import Provenance
 
 STORED, REPEATED, CONFLICT, WITHDRAWN = "stored", "repeated", "conflict", "withdrawn"
 ROLES = ("read", "send", "admin")
+# Ids that were withdrawn and that no report has had: for how long and how many of a campaign are
+# remembered. A client sends the same again for 14 days.
+UNSEEN_DAYS, MOST_UNSEEN = 15, 10_000
 
 Role = Literal["read", "send", "admin"]
 Receipt = Literal["stored", "withdrawn", "unknown"]
@@ -102,6 +106,9 @@ class Store(Protocol):
     def enrolled(self) -> list[Enrolled]:
         """Every campaign in the store, each round of it."""
 
+    def rounds(self, name: str) -> list[int]:
+        """The numbers of a campaign, one for each of its rounds, the latest first."""
+
     def write(self, work: Work) -> Done:
         """Do all of this in one transaction that is on disk when this returns."""
 
@@ -141,8 +148,11 @@ class Store(Protocol):
     def remove_tokens(self, label: str) -> int:
         """Turn away the bearers of all tokens with this label; how many there were."""
 
+    def cut_log(self) -> None:
+        """Remove the log of what was written, where it tells the order of single reports."""
+
     def tidy(self) -> None:
-        """Remove what tells in which order reports came."""
+        """Remove what tells in which order reports came, and what was remembered for a while."""
 
     def size(self) -> int:
         """The bytes that the store takes."""
@@ -181,6 +191,11 @@ def allowed(
 def utc_today() -> date:
     """The day of UTC, the only time that is ever written down."""
     return datetime.now(UTC).date()
+
+
+def unseen_since() -> date:
+    """The oldest day of which a withdrawn id that no report has had is still remembered."""
+    return utc_today() - timedelta(UNSEEN_DAYS)
 
 
 def provenance(campaign: Campaign) -> Provenance:

@@ -1,8 +1,8 @@
 """PostgresStore: reports in a PostgreSQL database, for several workers that know nothing of each
 other.
 
-PostgreSQL keeps the order of arrival in its own files until `CLUSTER` writes the table in the order
-of the ids; until then whoever holds those files sees it.
+PostgreSQL keeps the order of arrival in its own files, and with every row, until `tidy` writes the
+tables anew in the order of the ids; until then whoever holds those files sees it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.collect.campaign_file import CampaignFile
 from sfumato.collect.store.base import (
     CONFLICT,
+    MOST_UNSEEN,
     WITHDRAWN,
     Added,
     Batch,
@@ -26,6 +27,7 @@ from sfumato.collect.store.base import (
     Work,
     enrolment,
     tallied,
+    unseen_since,
     utc_today,
 )
 from sfumato.engines.postgres import PostgresDatabase
@@ -54,6 +56,9 @@ CREATE TABLE daily(campaign integer, day date, outcome text, count bigint NOT NU
     PRIMARY KEY(campaign, day, outcome));
 CREATE TABLE token(hash bytea PRIMARY KEY, role text NOT NULL, label text NOT NULL, expires date);
 """
+# In a table that stores of earlier versions do not have: they remembered such ids for ever.
+UNSEEN = """CREATE TABLE unseen(campaign integer, id bytea, day date NOT NULL,
+    CONSTRAINT unseen_key PRIMARY KEY(campaign, id))"""
 
 
 class PostgresStore:
@@ -67,6 +72,7 @@ class PostgresStore:
         self._lock, self._read_lock = threading.Lock(), threading.Lock()
         self._writing: Connection[Any] | None = None
         self._reading: Connection[Any] | None = None
+        self._new_unseen = 0  # since some were last forgotten
 
     @classmethod
     def open(cls, address: str, *, create: bool = False) -> PostgresStore:
@@ -87,6 +93,9 @@ class PostgresStore:
                     )
                 cursor.execute(SCHEMA)
                 cursor.execute("INSERT INTO sfumato_meta VALUES ('version', %s)", (str(VERSION),))
+            cursor.execute("SELECT to_regclass('unseen') IS NULL")
+            if _one(cursor)[0] and create:
+                cursor.execute(UNSEEN)
             cursor.execute("SELECT value FROM sfumato_meta WHERE key = 'version'")
             version = _one(cursor)[0]
             if version != str(VERSION):
@@ -139,6 +148,12 @@ class PostgresStore:
         found = self._rows("SELECT number, name, round, hash, spec FROM campaign ORDER BY number")
         return [Enrolled.of(*row) for row in found]
 
+    def rounds(self, name: str) -> list[int]:
+        found = self._rows(
+            "SELECT number FROM campaign WHERE name = %s ORDER BY round DESC", (name,)
+        )
+        return [number for (number,) in found]
+
     # Reports.
 
     def write(self, work: Work) -> Done:
@@ -147,6 +162,10 @@ class PostgresStore:
             added = [self._add(cursor, batch) for batch in work.adds]
             gone = [self._withdraw(cursor, *each) for each in work.withdrawals]
             self._count_day(cursor, tallied(work, added, gone))
+        self._new_unseen += gone.count(None)
+        if self._new_unseen > MOST_UNSEEN // 10:
+            with suppress(StoreError), self._transaction() as cursor:  # `tidy` tries again
+                self._forget_unseen(cursor)
         return Done(added, gone)
 
     def _settle_order(self, cursor: Cursor[Any], work: Work) -> None:
@@ -169,8 +188,9 @@ class PostgresStore:
         cursor.execute(
             "INSERT INTO report SELECT %s, i, b FROM unnest(%s::bytea[], %s::bytea[]) AS r(i, b)"
             " WHERE NOT EXISTS (SELECT 1 FROM withdrawn w WHERE w.campaign = %s AND w.id = i)"
+            " AND NOT EXISTS (SELECT 1 FROM unseen u WHERE u.campaign = %s AND u.id = i)"
             " ON CONFLICT DO NOTHING RETURNING id",
-            (batch.campaign, ids, [first[key][1] for key in ids], batch.campaign),
+            (batch.campaign, ids, [first[key][1] for key in ids], batch.campaign, batch.campaign),
         )
         new = {bytes(found) for (found,) in cursor.fetchall()}
         if len(new) == len(batch.reports):
@@ -204,10 +224,30 @@ class PostgresStore:
             (campaign, identity),
         )
         found = cursor.fetchone()
+        if found is None:
+            cursor.execute(
+                "INSERT INTO unseen SELECT %(n)s, %(id)s, %(day)s WHERE NOT EXISTS (SELECT 1 FROM"
+                " withdrawn WHERE campaign = %(n)s AND id = %(id)s) ON CONFLICT DO NOTHING",
+                {"n": campaign, "id": identity, "day": utc_today()},
+            )
+            return None
         cursor.execute(
             "INSERT INTO withdrawn VALUES (%s, %s) ON CONFLICT DO NOTHING", (campaign, identity)
         )
-        return None if found is None else bytes(found[0])
+        return bytes(found[0])
+
+    def _forget_unseen(self, cursor: Cursor[Any]) -> None:
+        """Forget ids that no report has had: old ones, and where there are too many, any of them,
+        the older first. What a clock that ran ahead has dated is of today.
+        """
+        cursor.execute("UPDATE unseen SET day = %(now)s WHERE day > %(now)s", {"now": utc_today()})
+        cursor.execute(
+            "DELETE FROM unseen USING (SELECT *, row_number() OVER (PARTITION BY campaign"
+            " ORDER BY day DESC, random()) AS place FROM unseen) AS u WHERE (u.day < %s OR"
+            " u.place > %s) AND unseen.campaign = u.campaign AND unseen.id = u.id",
+            (unseen_since(), MOST_UNSEEN),
+        )
+        self._new_unseen = 0
 
     def _count_day(self, cursor: Cursor[Any], totals: Mapping[tuple[int, str], int]) -> None:
         day = utc_today()
@@ -228,7 +268,9 @@ class PostgresStore:
     def receipts(self, campaign: int, ids: Sequence[bytes]) -> list[Receipt]:
         found = self._rows(
             "SELECT id, 'stored' FROM report WHERE campaign = %(n)s AND id = ANY(%(ids)s) UNION ALL"
-            " SELECT id, 'withdrawn' FROM withdrawn WHERE campaign = %(n)s AND id = ANY(%(ids)s)",
+            " SELECT id, 'withdrawn' FROM withdrawn WHERE campaign = %(n)s AND id = ANY(%(ids)s)"
+            " UNION ALL SELECT id, 'withdrawn' FROM unseen WHERE campaign = %(n)s"
+            " AND id = ANY(%(ids)s)",
             {"n": campaign, "ids": list(ids)},
         )
         states: dict[bytes, Receipt] = {bytes(identity): state for identity, state in found}
@@ -292,15 +334,34 @@ class PostgresStore:
 
     # Keeping house.
 
+    def cut_log(self) -> None:
+        """The log is the database server's own."""
+
     def tidy(self) -> None:
-        """Write the tables in the order of their ids."""
+        """Write the tables in the order of their ids, every row by one and the same transaction:
+        the number of the one that wrote it (`xmin`) stays with a row, whatever is done to the table
+        as a whole, and numbers are given in the order of arrival.
+        """
+        with self._tidying() as cursor:
+            if cursor is not None:
+                self._forget_unseen(cursor)
+                cursor.execute("UPDATE report SET id = id")
+                cursor.execute("UPDATE withdrawn SET id = id")
+                cursor.execute("UPDATE unseen SET id = id")
+        with self._tidying() as cursor:  # which leaves out the rows that were there before
+            if cursor is not None:
+                cursor.execute("CLUSTER report USING report_key")
+                cursor.execute("CLUSTER withdrawn USING withdrawn_key")
+                cursor.execute("CLUSTER unseen USING unseen_key")
+
+    @contextmanager
+    def _tidying(self) -> Iterator[Cursor[Any] | None]:
+        """A transaction that tidies up; None where another worker is at it."""
         with self._transaction() as cursor:
             cursor.execute("SELECT pg_try_advisory_xact_lock(%s, -1)", (SPACE,))
-            if not _one(cursor)[0]:
-                return  # another worker is at it
+            free = _one(cursor)[0]
             cursor.execute("SET LOCAL lock_timeout = 0")
-            cursor.execute("CLUSTER report USING report_key")
-            cursor.execute("CLUSTER withdrawn USING withdrawn_key")
+            yield cursor if free else None
 
     def size(self) -> int:
         tables = "pg_total_relation_size('report') + pg_total_relation_size('withdrawn')"

@@ -16,6 +16,7 @@ from typing import IO, Any
 from sfumato.collect.campaign_file import CampaignFile
 from sfumato.collect.store.base import (
     CONFLICT,
+    MOST_UNSEEN,
     WITHDRAWN,
     Added,
     Batch,
@@ -26,6 +27,7 @@ from sfumato.collect.store.base import (
     Work,
     enrolment,
     tallied,
+    unseen_since,
     utc_today,
 )
 from sfumato.errors import FileError, StoreError
@@ -51,6 +53,9 @@ CREATE TABLE daily(campaign INTEGER, day TEXT, outcome TEXT, count INTEGER NOT N
 CREATE TABLE token(hash BLOB PRIMARY KEY, role TEXT NOT NULL, label TEXT NOT NULL,
     expires TEXT) WITHOUT ROWID;
 """
+# In a table that stores of earlier versions do not have: they remembered such ids for ever.
+UNSEEN = """CREATE TABLE IF NOT EXISTS unseen(campaign INTEGER, id BLOB, day TEXT NOT NULL,
+    PRIMARY KEY(campaign, id)) WITHOUT ROWID"""
 
 Connect = Callable[[str], sqlite3.Connection]
 
@@ -75,8 +80,12 @@ class SqliteStore:
         self._changed = True  # since the last `tidy`
         self._withdrawn = {
             (campaign, identity)
-            for campaign, identity in self._rows("SELECT campaign, id FROM withdrawn")
+            for campaign, identity in self._rows(
+                "SELECT campaign, id FROM withdrawn UNION ALL SELECT campaign, id FROM unseen"
+            )
         }
+        self._new_unseen = 0  # since some were last forgotten, on this day
+        self._forgotten = date.min
 
     @classmethod
     def open(
@@ -150,6 +159,12 @@ class SqliteStore:
         found = self._rows("SELECT number, name, round, hash, spec FROM campaign ORDER BY number")
         return [Enrolled.of(*row) for row in found]
 
+    def rounds(self, name: str) -> list[int]:
+        found = self._rows(
+            "SELECT number FROM campaign WHERE name = ? ORDER BY round DESC", (name,)
+        )
+        return [number for (number,) in found]
+
     # Reports.
 
     def write(self, work: Work) -> Done:
@@ -159,6 +174,10 @@ class SqliteStore:
         assert done is not None
         self._withdrawn.update(work.withdrawals)
         self._changed = True
+        self._new_unseen += done.withdrawn.count(None)
+        if self._new_unseen > MOST_UNSEEN // 10:
+            with suppress(StoreError):  # the work itself is done; `tidy` tries again
+                self._forget_unseen()
         return done
 
     def _written(
@@ -191,7 +210,7 @@ class SqliteStore:
         return [Added([body for _, body in batch.reports]) for batch in batches]
 
     def _add_some(self, cursor: sqlite3.Cursor, batches: Sequence[Batch]) -> list[Added]:
-        """Each report looked up first, for when some have come before."""
+        """Each report looked up first, for when some have come before; then as above."""
         known: dict[tuple[int, bytes], bytes] = {}
         results = []
         for campaign, reports in batches:
@@ -203,7 +222,6 @@ class SqliteStore:
                     continue
                 there = known.get(key) or self._body(cursor, key)
                 if there is None:
-                    cursor.execute("INSERT INTO report VALUES (?, ?, ?)", (*key, body))
                     known[key] = body
                     new.append(body)
                 elif there == body:
@@ -211,6 +229,8 @@ class SqliteStore:
                 else:
                     refused.append((place, CONFLICT))
             results.append(Added(new, repeated, refused))
+        rows = sorted((*key, body) for key, body in known.items())
+        cursor.executemany("INSERT INTO report VALUES (?, ?, ?)", rows)
         return results
 
     def _body(self, cursor: sqlite3.Cursor, key: tuple[int, bytes]) -> bytes | None:
@@ -222,9 +242,32 @@ class SqliteStore:
     def _withdraw(self, cursor: sqlite3.Cursor, campaign: int, identity: bytes) -> bytes | None:
         key = (campaign, identity)
         body = self._body(cursor, key)
-        cursor.execute("DELETE FROM report WHERE campaign = ? AND id = ?", key)
-        cursor.execute("INSERT OR IGNORE INTO withdrawn VALUES (?, ?)", key)
+        if body is None:
+            cursor.execute(
+                "INSERT OR IGNORE INTO unseen SELECT ?, ?, ? WHERE NOT EXISTS"
+                " (SELECT 1 FROM withdrawn WHERE campaign = ? AND id = ?)",
+                (*key, utc_today().isoformat(), *key),
+            )
+        else:
+            cursor.execute("DELETE FROM report WHERE campaign = ? AND id = ?", key)
+            cursor.execute("INSERT OR IGNORE INTO withdrawn VALUES (?, ?)", key)
         return body
+
+    def _forget_unseen(self) -> None:
+        """Forget ids that no report has had: old ones, and where there are too many, any of them,
+        the older first. What a clock that ran ahead has dated is of today.
+        """
+        today = utc_today().isoformat()
+        with self._transaction() as cursor:
+            cursor.execute("UPDATE unseen SET day = ? WHERE day > ?", (today, today))
+            gone = cursor.execute(
+                "SELECT campaign, id FROM (SELECT *, row_number() OVER (PARTITION BY campaign"
+                " ORDER BY day DESC, random()) AS place FROM unseen) WHERE day < ? OR place > ?",
+                (unseen_since().isoformat(), MOST_UNSEEN),
+            ).fetchall()
+            cursor.executemany("DELETE FROM unseen WHERE campaign = ? AND id = ?", gone)
+        self._withdrawn.difference_update(gone)
+        self._new_unseen, self._forgotten = 0, utc_today()
 
     def _count_day(self, cursor: sqlite3.Cursor, totals: Mapping[tuple[int, str], int]) -> None:
         day = utc_today().isoformat()
@@ -237,7 +280,7 @@ class SqliteStore:
     def probe(self) -> None:
         # What a failed flush left in the log may look committed to whoever opens the file next, so
         # it is moved into the database, which writes and flushes it anew.
-        self._truncate_log()
+        self._move_log(PATIENCE)
         with self._transaction() as cursor:
             cursor.execute(
                 "INSERT INTO meta VALUES ('probe', '1') ON CONFLICT(key) DO UPDATE SET value ="
@@ -313,17 +356,27 @@ class SqliteStore:
 
     # Keeping house.
 
+    def cut_log(self) -> None:
+        self._move_log(0.0)  # who reads just now must not keep the writer waiting: next time
+
     def tidy(self) -> None:
         """Write every page anew: cells stand in a page in the order in which they came."""
+        if self._new_unseen or self._forgotten != utc_today():
+            self._forget_unseen()
         with self._lock, _told(self.where):
             if self._changed:
-                self._changed = False
                 self._writing.execute("VACUUM")
-        self._truncate_log()
+                self._changed = False
+        self.cut_log()
 
-    def _truncate_log(self) -> None:
+    def _move_log(self, patience: float) -> None:
+        """Move what the log holds into the database, and cut the log to nothing."""
         with self._lock, _told(self.where):
-            self._writing.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            self._writing.execute(f"PRAGMA busy_timeout = {round(1e3 * patience)}").fetchall()
+            try:
+                self._writing.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            finally:
+                self._writing.execute(f"PRAGMA busy_timeout = {round(1e3 * PATIENCE)}").fetchall()
 
     def size(self) -> int:
         files = [self.path, *(self.path.with_name(self.path.name + end) for end in ("-wal",))]
@@ -407,6 +460,7 @@ def _prepare(connection: sqlite3.Connection, where: str, create: bool) -> None:
             connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
+    connection.execute(UNSEEN)
 
 
 def _check(path: Path, create: bool, connect: Connect) -> None:
@@ -441,7 +495,9 @@ def _create(path: Path) -> None:
 def _served(path: Path) -> IO[str]:
     """Keep other servers away from a file for as long as this process lives."""
     try:
-        handle = path.with_name(path.name + "-lock").open("a+")
+        place = os.open(path.with_name(path.name + "-lock"), os.O_CREAT | os.O_RDWR, 0o600)
+        os.chmod(path.with_name(path.name + "-lock"), 0o600)  # one made by an earlier version
+        handle = os.fdopen(place, "a+")
     except OSError as error:
         raise FileError(f"cannot keep a store at '{path}': {error.strerror}") from None
     try:

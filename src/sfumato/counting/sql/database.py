@@ -133,9 +133,9 @@ class Database(ABC):
         before it with a dot between them.
         """
         schema, dot, table = name.rpartition(".")
-        if not table or (dot and not schema) or "." in schema:
+        if not table or (dot and not schema) or "." in schema or "\0" in name:
             raise ServerError(
-                f"'{name}' is no name of a table",
+                f"{name!r} is no name of a table",
                 hint="write TABLE, or SCHEMA.TABLE for one of another schema",
             )
         current = self._current_schema()
@@ -220,13 +220,21 @@ class Database(ABC):
             raise ServerError(
                 f"the table {DESCRIPTIONS} notes how the others were perturbed; choose another name"
             )
-        there = table.key in self._names()
+        known = self._names()
+        there = table.key in known
         if there and not force:
             raise ServerError(
                 f"{self.where} has a table '{table.key}' already",
                 hint=OVERWRITE,
             )
         if there:
+            described = DESCRIPTIONS in known and self._descriptions(table)
+            if not described and self._release_of(table) is None:
+                raise ServerError(
+                    f"table '{table.key}' of {self.where} is no release, and only a release is "
+                    "replaced",
+                    hint="choose another name",
+                )
             self.execute(f"DROP TABLE {self._sql(table.tree)}")
         self.execute(
             f"CREATE TABLE IF NOT EXISTS {self._sql(table.descriptions)}"
