@@ -1,0 +1,203 @@
+"""Python and JavaScript, each asked in a process of its own what it makes of programs: one that
+hangs, breaks or takes all memory is noted, and the next is asked.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import resource
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import sfumato
+from sfumato.errors import SfumatoError
+from sfumato.mechanisms.program import Program
+from sfumato.mechanisms.steps import Draws
+
+STATIC = Path(sfumato.__file__).parent / "collect" / "static"
+RUNNER = Path(__file__).with_name("hostile.mjs")
+PATIENCE = 20.0  # seconds for one program on a busy machine, after which a side hangs
+MEMORY = 2 << 30  # bytes that a side may take beyond what it began with
+
+Job = dict[str, Any]  # a program, records, streams and reports to try
+Answer = dict[str, Any]
+
+
+def stream(byte: int, count: int, seed: int) -> Callable[[], bytes]:
+    """Bytes that are the same everywhere, as in hostile.mjs."""
+    state, left = seed, count
+
+    def refill() -> bytes:
+        nonlocal state, left
+        found = bytearray()
+        for _ in range(7):
+            left -= 1
+            if left >= 0:
+                found.append(byte)
+                continue
+            state = (state * 1664525 + 1013904223) % (1 << 32)
+            found.append(state >> 24)
+        return bytes(found)
+
+    return refill
+
+
+def _sent_as_is(program: Program) -> list[tuple[int, str]]:
+    """What of the record is sent as it is."""
+    if hasattr(program, "sent_as_is"):
+        return list(program.sent_as_is)
+    return [
+        (step.columns[0], "value" if step.kind == "public" else "size")
+        for step in program.steps
+        if step.tells
+    ]
+
+
+def _gamma_beside(program: Program, places: Sequence[int]) -> Fraction | float:
+    if hasattr(program, "gamma_beside"):
+        found: Fraction | float = program.gamma_beside(places)
+        return found
+    named = all(place in places for place, _ in _sent_as_is(program))
+    return program.gamma if named else math.inf
+
+
+def _said(work: Callable[[], Any]) -> Any:
+    try:
+        return work()
+    except SfumatoError as error:
+        return {"refused": str(error)}
+    except Exception as error:
+        return {"broke": f"{type(error).__name__}: {str(error)[:200]}"}
+
+
+def python_says(job: Job) -> Answer:
+    """What the Python client makes of a program."""
+    made: list[Program] = []
+
+    def shown() -> Answer:
+        program = Program.from_dict(job["program"])
+        as_is = _sent_as_is(program)
+        every = [place for place, _ in as_is]
+        named = [[], every, *([place] for place in every)]
+        gammas = [_ratio(_gamma_beside(program, places)) for places in named]
+        made.append(program)
+        return {"asIs": as_is, "gammas": gammas}
+
+    begun = time.process_time()
+    answer: Answer = _said(shown)
+    for program in made:
+        answer["reports"] = [
+            [
+                _said(lambda r=record, b=bytes_: program.randomise_one(r, Draws(stream(**b))))
+                for bytes_ in job["streams"]
+            ]
+            for record in job["records"]
+        ]
+        answer["gives"] = [_said(lambda r=report: program.gives(r)) for report in job["asked"]]
+        answer["gives_own"] = [
+            [_said(lambda r=report: program.gives(r)) for report in row if isinstance(report, list)]
+            for row in answer["reports"]
+        ]
+    return answer | {"seconds": time.process_time() - begun}
+
+
+def _ratio(gamma: Fraction | float) -> list[str]:
+    return ["1", "0"] if gamma == math.inf else [f"{part:x}" for part in gamma.as_integer_ratio()]
+
+
+def python_side(jobs: Sequence[Job]) -> list[Answer]:
+    """What Python says of each, in a copy of this process, with whatever was changed in it."""
+
+    def begin(first: int) -> tuple[int, int]:
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child:
+            os.close(writing)
+            return child, reading
+        try:
+            os.close(reading)
+            _limit_memory()
+            for job in jobs[first:]:
+                _write(writing, json.dumps(python_says(job)) + "\n")
+        finally:
+            os._exit(0)
+
+    return list(_answers(len(jobs), begin))
+
+
+def javascript_side(jobs: Sequence[Job], folder: Path, static: Path = STATIC) -> list[Answer]:
+    """What JavaScript says of each, in Node.js."""
+    file = folder / "jobs.jsonl"
+    file.write_text("".join(_spelt(job) + "\n" for job in jobs))
+    left = []
+
+    def begin(first: int) -> tuple[int, int]:
+        command = ["node", "--max-old-space-size=1500", RUNNER, static, file, str(first)]
+        errors = (folder / "node.err").open("ab")
+        node = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors)
+        assert node.stdout is not None
+        left.append(node)
+        return node.pid, node.stdout.fileno()
+
+    try:
+        return list(_answers(len(jobs), begin))
+    finally:
+        for node in left:
+            with suppress(Exception):
+                node.wait(0.1)
+
+
+def _answers(count: int, begin: Callable[[int], tuple[int, int]]) -> Iterator[Answer]:
+    """The lines of a process; where it falls silent, it is ended and begun anew behind that job."""
+    done = 0
+    while done < count:
+        child, reading = begin(done)
+        waiting = b""
+        try:
+            while done < count:
+                ready, _, _ = select.select([reading], [], [], PATIENCE)
+                more = os.read(reading, 1 << 20) if ready else b""
+                if not more:
+                    yield {"hangs" if not ready else "died": True}
+                    done += 1
+                    break
+                *lines, waiting = (waiting + more).split(b"\n")
+                for line in lines:
+                    yield json.loads(line)
+                done += len(lines)
+        finally:
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+            with suppress(ChildProcessError):
+                os.waitpid(child, 0)
+            with suppress(OSError):
+                os.close(reading)
+
+
+def _write(to: int, text: str) -> None:
+    data = text.encode()
+    while data:
+        data = data[os.write(to, data) :]
+
+
+def _limit_memory() -> None:
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    most = pages * resource.getpagesize() + MEMORY
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def _spelt(job: Job) -> str:
+    """JSON that every reader takes: NaN and the infinities, which it has no words for, are spelt
+    out. No string of a job holds these words.
+    """
+    return re.sub(r"-?\b(NaN|Infinity)\b", r'{"$number": "\g<0>"}', json.dumps(job))
