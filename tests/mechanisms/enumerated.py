@@ -276,6 +276,8 @@ def collide(step: Any, values: Sequence[Any]) -> Law:
     hashed = candidates_of(step, values[0]) if "candidates" in step else values[0]
     many = len(step["candidates"]) if "candidates" in step else step["items"]
     total = cap * step["a"] + (buckets - cap) * step["b"]
+    if cap > buckets:
+        raise NoDraw(f"{cap} of {buckets} buckets")
     choices = capped(step, hashed, many)
     laws = []
     for seed in range(seeds):
@@ -506,7 +508,7 @@ def enumerated(program: Any, records: int = 64, reports: int = 3_000) -> Enumera
     shapes, written = records_of(program), reports_of(program)
     if not 0 < math.prod(map(count_of, shapes)) <= records:
         raise TooMany("records, or none")
-    if math.prod(map(count_of, written)) > reports * 4:
+    if math.prod(map(count_of, (*shapes, *written))) > 20 * reports:
         raise TooMany("reports")
     every = list(product(*map(all_of, shapes)))
     blank = [() if kind == "basket" else 0 for kind, _ in written]
