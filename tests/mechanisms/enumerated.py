@@ -26,11 +26,11 @@ BIT, WORD, LONG = 1 << 16, 1 << 32, 1 << 64
 CHOICES = 1_000  # of some out of a list that are gone through
 
 
-class NoDraw(Exception):
+class NoDrawError(Exception):
     """The program asks for a draw that cannot be made, or would never end."""
 
 
-class TooMany(Exception):
+class TooManyError(Exception):
     """The program has more records or reports than can be gone through."""
 
 
@@ -43,18 +43,18 @@ def below(bound: int, ranges: Iterable[tuple[int, Any]]) -> Law:
     left = bound
     for count, value in ranges:
         if count < 0:
-            raise NoDraw(f"a range of {count} integers")
+            raise NoDrawError(f"a range of {count} integers")
         found[value] += Fraction(count, max(bound, 1))
         left -= count
     if bound < 1 or left != 0:
-        raise NoDraw(f"ranges that leave {left} of {bound} integers")
+        raise NoDrawError(f"ranges that leave {left} of {bound} integers")
     return {value: share for value, share in found.items() if share}
 
 
 def chance(threshold: int, of: int) -> Fraction:
     """The probability that a word lies below the threshold."""
     if threshold < 0:
-        raise NoDraw(f"a threshold of {threshold}")
+        raise NoDrawError(f"a threshold of {threshold}")
     return Fraction(min(threshold, of), of)
 
 
@@ -66,9 +66,9 @@ def pick(weights: Sequence[int]) -> Law:
 def some(of: Sequence[Any], count: int) -> list[tuple[Any, ...]]:
     """Every choice of so many, all as likely as each other."""
     if not 0 <= count <= len(of):
-        raise NoDraw(f"{count} of {len(of)}")
+        raise NoDrawError(f"{count} of {len(of)}")
     if math.comb(len(of), count) > CHOICES:
-        raise TooMany("choices")
+        raise TooManyError("choices")
     return list(combinations(of, count))
 
 
@@ -84,7 +84,7 @@ def mixed(parts: Iterable[tuple[Fraction, Law]]) -> Law:
 def evenly(laws: Sequence[Law]) -> Law:
     """One of these laws, each as likely."""
     if not laws:
-        raise NoDraw("none of none")
+        raise NoDrawError("none of none")
     return mixed((Fraction(1, len(laws)), law) for law in laws)
 
 
@@ -179,7 +179,7 @@ def diagonal(step: Any, values: Sequence[Any]) -> Law:
     cells = codes_of(step["sizes"])
     total, scale = step["total"], step["scale"]
     if scale < 1:
-        raise NoDraw("a scale of 0")
+        raise NoDrawError("a scale of 0")
     if total < scale * len(cells):  # the last integers name no cell
         whole, part = divmod(total, scale)
         return below(total, [*((scale, cell) for cell in cells[:whole]), (part, cells[whole])])
@@ -197,25 +197,26 @@ def diagonal64(step: Any, values: Sequence[Any]) -> Law:
 def spread(step: Any, values: Sequence[Any]) -> Law:
     mean, total, reach = (int(step[name]) for name in ("mean", "total", "reach"))
     if total < 1:
-        raise NoDraw("a total of 0")
+        raise NoDrawError("a total of 0")
     if mean - reach >= 0 and mean + reach <= total:
         stay = Fraction(mean, total)  # the mean over a range that nothing cuts off
     elif reach <= 1000:
         weights = range(mean - reach, mean + reach + 1)
         stay = sum((chance(max(w, 0), total) for w in weights), Fraction(0)) / len(weights)
     else:
-        raise TooMany("weights")
+        raise TooManyError("weights")
     others = [cell for cell in codes_of(step["sizes"]) if cell != tuple(values)]
     if stay < 1 and not others:
-        raise NoDraw("another record where there is only one")
+        raise NoDrawError("another record where there is only one")
     moved = {cell: Fraction(1, len(others)) for cell in others}
     return mixed([(stay, {tuple(values): Fraction(1)}), (1 - stay, moved)])
 
 
 def retain(step: Any, values: Sequence[Any]) -> Law:
     keep, size = chance(step["keep"], WORD), step["size"]
-    drawn = pick(step["weights"] if "weights" in step else []) if "weights" in step else None
-    anew = below(size, ((1, code) for code in range(size))) if drawn is None else drawn
+    anew = (
+        pick(step["weights"]) if "weights" in step else below(size, ((1, n) for n in range(size)))
+    )
     law = mixed([(keep, {values[0]: Fraction(1)}), (1 - keep, anew)])
     return {(code,): share for code, share in law.items()}
 
@@ -277,7 +278,7 @@ def collide(step: Any, values: Sequence[Any]) -> Law:
     many = len(step["candidates"]) if "candidates" in step else step["items"]
     total = cap * step["a"] + (buckets - cap) * step["b"]
     if cap > buckets:
-        raise NoDraw(f"{cap} of {buckets} buckets")
+        raise NoDrawError(f"{cap} of {buckets} buckets")
     choices = capped(step, hashed, many)
     laws = []
     for seed in range(seeds):
@@ -286,10 +287,8 @@ def collide(step: Any, values: Sequence[Any]) -> Law:
             free = [bucket for bucket in range(buckets) if bucket not in held]
             filled = some(free, max(cap - len(held), 0))
             if len(filled) * buckets > 10 * CHOICES:
-                raise TooMany("buckets")
-            inner = evenly(
-                [lifted(step, total, (*held, *more), buckets, -1) for more in filled]
-            )
+                raise TooManyError("buckets")
+            inner = evenly([lifted(step, total, (*held, *more), buckets, -1) for more in filled])
             laws.append({(seed, bucket): share for bucket, share in inner.items()})
     return evenly(laws)
 
@@ -439,7 +438,7 @@ def laid_out(program: Any, places: str, shapes: Callable[[Any], list[Shape]]) ->
                 found[step["reports"][0]] = ("code", len(step["questions"]))
     if list(found) and sorted(found) == list(range(len(found))):
         return [found[place] for place in sorted(found)]
-    raise NoDraw(f"{places} {sorted(found)}")
+    raise NoDrawError(f"{places} {sorted(found)}")
 
 
 def records_of(program: Any) -> list[Shape]:
@@ -507,9 +506,9 @@ def enumerated(program: Any, records: int = 64, reports: int = 3_000) -> Enumera
     """Go through all records and reports of a program, at most so many."""
     shapes, written = records_of(program), reports_of(program)
     if not 0 < math.prod(map(count_of, shapes)) <= records:
-        raise TooMany("records, or none")
+        raise TooManyError("records, or none")
     if math.prod(map(count_of, (*shapes, *written))) > 20 * reports:
-        raise TooMany("reports")
+        raise TooManyError("reports")
     every = list(product(*map(all_of, shapes)))
     blank = [() if kind == "basket" else 0 for kind, _ in written]
     numbers = [step["reports"][0] for step in program["steps"] if step["step"] == "deal"]

@@ -20,21 +20,6 @@ function stream({ byte, count, seed }) {
     });
 }
 
-/** What of the record is sent as it is. */
-function sentAsIs(program) {
-  if (program.sentAsIs) return program.sentAsIs;
-  return program.steps.flatMap((step) =>
-    !step.reports.some((place) => program.told.includes(place))
-      ? []
-      : [[step.columns[0], step.step === "public" ? "value" : "size"]],
-  );
-}
-function gammaBeside(program, places) {
-  if (program.gammaBeside) return program.gammaBeside(places);
-  const named = sentAsIs(program).every(([place]) => places.includes(place));
-  return named ? program.gamma : [1n, 0n];
-}
-
 function said(work) {
   try {
     return work();
@@ -50,12 +35,12 @@ for (const line of jobs.slice(Number(first))) {
   const begun = process.cpuUsage();
   const answer = said(() => {
     const program = new Program(job.program);
-    const asIs = sentAsIs(program);
-    const every = asIs.map(([place]) => place);
-    const shown = [[], every, ...every.map((place) => [place])].map((places) =>
-      gammaBeside(program, places).map((part) => part.toString(16)),
+    const asIs = program.sentAsIs;
+    const values = asIs.map(([place]) => [place, "value"]);
+    const gammas = [[], asIs, values, ...asIs.map((each) => [each])].map((named) =>
+      program.gammaBeside(named).map((part) => part.toString(16)),
     );
-    return { asIs, gammas: shown, program };
+    return { asIs, gammas, program };
   });
   const { program, ...rest } = answer;
   if (program)

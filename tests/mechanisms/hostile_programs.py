@@ -1,5 +1,5 @@
-"""Client programs that nobody would write, as JSON data: about half of them can be run and are small
-enough to be gone through, the others are bent until something should give.
+"""Client programs that nobody would write, as JSON data: about half of them can be run and are
+small enough to be gone through, the others are bent until something should give.
 """
 
 from __future__ import annotations
@@ -218,7 +218,8 @@ def _placed(rng: random.Random, step: Step, found: dict[str, list[Shape]], taken
             alike = [
                 place
                 for place, other in enumerate(known)
-                if place not in own and (other == shape or (name == "reports" and other[0] == shape[0]))
+                if place not in own
+                and (other == shape or (name == "reports" and other[0] == shape[0]))
             ]
             if taken and alike and rng.random() < 0.7:
                 own.append(rng.choice(alike))
@@ -518,7 +519,8 @@ def hard() -> list[Any]:
         ),
         _in_deal(pair | {"a": 3, "b": 1}, columns=[0], reports=[0, 1]),
         _in_deal(
-            {"step": "collide", "columns": [0], "reports": [1, 1], "buckets": 3, "cap": 1} | collide,
+            {"step": "collide", "columns": [0], "reports": [1, 1], "buckets": 3, "cap": 1}
+            | collide,
             columns=[0],
             reports=[0, 1],
         ),
@@ -542,10 +544,15 @@ def hard() -> list[Any]:
         *(
             _alone("cut", reports=2, items=items, cutoff=cutoff, insert=30_000)
             for items, cutoff in (
-                (1 << 40, 1 << 30), (1 << 40, 2), (50_000, 20_000), (500, 400), (40, 30), (9, 1 << 40),
+                (1 << 40, 1 << 30),
+                (1 << 40, 2),
+                (50_000, 20_000),
+                (500, 400),
+                (40, 30),
+                (9, 1 << 40),
                 (1 << 18, 3),
             )
-        ),  # fmt: skip
+        ),
         *(
             _alone("cut", columns=n, sizes=[2] * n, cutoff=cutoff, insert=30_000)
             for n, cutoff in ((4, 1 << 40), (300, 200), (2_000, 1_000))
@@ -553,9 +560,15 @@ def hard() -> list[Any]:
         *(
             _alone("collide", reports=2, buckets=buckets, cap=cap, **collide | {"a": 1})
             for buckets, cap in (
-                (1 << 40, 1 << 39), (1 << 40, 3), (30_000, 29_999), (3, 3), (3, 4), (1, 1), (300, 299)
+                (1 << 40, 1 << 39),
+                (1 << 40, 3),
+                (30_000, 29_999),
+                (3, 3),
+                (3, 4),
+                (1, 1),
+                (300, 299),
             )
-        ),  # fmt: skip
+        ),
         _alone("collide", reports=2, buckets=3, cap=1, **collide | {"seeds": 0}),
         _alone("collide", reports=2, buckets=3, cap=1, **collide | {"seeds": (1 << 53) - 1}),
         _alone("collide", reports=2, buckets=3, cap=1, **collide | {"items": 1 << 40}),
@@ -568,15 +581,23 @@ def hard() -> list[Any]:
         *(
             _alone("window", values=values, length=2, a=2, b=1, round=codes)
             for values, codes in (
-                (3, 0), (3, 1), (1, 3), (3, 1 << 40), (1 << 40, 3), (1 << 26, 1 << 27),
+                (3, 0),
+                (3, 1),
+                (1, 3),
+                (3, 1 << 40),
+                (1 << 40, 3),
+                (1 << 26, 1 << 27),
                 (1 << 40, (1 << 40) + 1),
             )
-        ),  # fmt: skip
+        ),
         _alone("retain", size=200_000, keep=5, weights=[20_000] * 199_999 + [WORD - 3_999_980_000]),
         _alone("retain", size=(1 << 53) - 1, keep=5),
         _alone("spread", sizes=[3], mean="0" * 29 + "5", total="9", reach="1"),
         _alone("spread", sizes=[3], mean="5" * 5_000, total="9", reach="1"),
-        *(_alone("spread", sizes=[3], mean="5", total="9", reach=reach) for reach in ("5", "4", "0")),
+        *(
+            _alone("spread", sizes=[3], mean="5", total="9", reach=reach)
+            for reach in ("5", "4", "0")
+        ),
         *(_alone("spread", sizes=[n], mean="5", total="9", reach="1") for n in (1, 2, WORD)),
         *(
             _alone("diagonal64", columns=n, reports=n, sizes=[(1 << 53) - 1] * n, keep="5")
@@ -590,10 +611,16 @@ def hard() -> list[Any]:
         *(
             _alone("kary", sizes=[3], answers=3, a=a, b=b)
             for a, b in (
-                ((1 << 53) - 1, 1), ((1 << 53) - 2, 1), ((1 << 53) - 3, 1), (1 << 53, 1),
-                (1, 2), (1, 0), (0, 0), (3_002_399_751_580_331, 3_002_399_751_580_330),
+                ((1 << 53) - 1, 1),
+                ((1 << 53) - 2, 1),
+                ((1 << 53) - 3, 1),
+                (1 << 53, 1),
+                (1, 2),
+                (1, 0),
+                (0, 0),
+                (3_002_399_751_580_331, 3_002_399_751_580_330),
             )
-        ),  # fmt: skip
+        ),
         *(
             _alone("symbol", items=2, candidates=[[0], [1]], cap=3, a=(1 << 53) // 3 - more, b=1)
             for more in (0, 1, 2)

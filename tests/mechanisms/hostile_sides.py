@@ -52,28 +52,9 @@ def stream(byte: int, count: int, seed: int) -> Callable[[], bytes]:
     return refill
 
 
-def _sent_as_is(program: Program) -> list[tuple[int, str]]:
-    """What of the record is sent as it is."""
-    if hasattr(program, "sent_as_is"):
-        return list(program.sent_as_is)
-    return [
-        (step.columns[0], "value" if step.kind == "public" else "size")
-        for step in program.steps
-        if step.tells
-    ]
-
-
-def _gamma_beside(program: Program, places: Sequence[int]) -> Fraction | float:
-    if hasattr(program, "gamma_beside"):
-        found: Fraction | float = program.gamma_beside(places)
-        return found
-    named = all(place in places for place, _ in _sent_as_is(program))
-    return program.gamma if named else math.inf
-
-
-def _said(work: Callable[[], Any]) -> Any:
+def _said(work: Callable[..., Any], *about: Any) -> Any:
     try:
-        return work()
+        return work(*about)
     except SfumatoError as error:
         return {"refused": str(error)}
     except Exception as error:
@@ -82,33 +63,33 @@ def _said(work: Callable[[], Any]) -> Any:
 
 def python_says(job: Job) -> Answer:
     """What the Python client makes of a program."""
-    made: list[Program] = []
-
-    def shown() -> Answer:
-        program = Program.from_dict(job["program"])
-        as_is = _sent_as_is(program)
-        every = [place for place, _ in as_is]
-        named = [[], every, *([place] for place in every)]
-        gammas = [_ratio(_gamma_beside(program, places)) for places in named]
-        made.append(program)
-        return {"asIs": as_is, "gammas": gammas}
-
     begun = time.process_time()
-    answer: Answer = _said(shown)
-    for program in made:
+    answer: Answer = _said(lambda: _shown(Program.from_dict(job["program"])))
+    program = answer.pop("program", None)
+    if program is not None:
         answer["reports"] = [
-            [
-                _said(lambda r=record, b=bytes_: program.randomise_one(r, Draws(stream(**b))))
-                for bytes_ in job["streams"]
-            ]
+            [_said(_randomised, program, record, bytes_) for bytes_ in job["streams"]]
             for record in job["records"]
         ]
-        answer["gives"] = [_said(lambda r=report: program.gives(r)) for report in job["asked"]]
+        answer["gives"] = [_said(program.gives, report) for report in job["asked"]]
         answer["gives_own"] = [
-            [_said(lambda r=report: program.gives(r)) for report in row if isinstance(report, list)]
+            [_said(program.gives, report) for report in row if isinstance(report, list)]
             for row in answer["reports"]
         ]
     return answer | {"seconds": time.process_time() - begun}
+
+
+def _shown(program: Program) -> Answer:
+    """What is sent as it is, and gamma where nothing, all or one of that is named."""
+    as_is = list(program.sent_as_is)
+    values = [(place, "value") for place, _ in as_is]
+    named = [[], as_is, values, *([each] for each in as_is)]
+    gammas = [_ratio(program.gamma_beside(each)) for each in named]
+    return {"asIs": as_is, "gammas": gammas, "program": program}
+
+
+def _randomised(program: Program, record: Any, bytes_: Any) -> Any:
+    return program.randomise_one(record, Draws(stream(**bytes_)))
 
 
 def _ratio(gamma: Fraction | float) -> list[str]:
@@ -142,7 +123,14 @@ def javascript_side(jobs: Sequence[Job], folder: Path, static: Path = STATIC) ->
     left = []
 
     def begin(first: int) -> tuple[int, int]:
-        command = ["node", "--max-old-space-size=1500", RUNNER, static, file, str(first)]
+        command = [
+            "node",
+            "--max-old-space-size=1500",
+            str(RUNNER),
+            str(static),
+            str(file),
+            str(first),
+        ]
         errors = (folder / "node.err").open("ab")
         node = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors)
         assert node.stdout is not None

@@ -13,10 +13,10 @@ from typing import Any
 
 from tests.mechanisms.enumerated import (
     Enumerated,
-    NoDraw,
+    NoDrawError,
     Ratio,
     Shape,
-    TooMany,
+    TooManyError,
     branches,
     enumerated,
     records_of,
@@ -46,6 +46,7 @@ class Fault:
 
 KINDS = [
     "shows less than is true",
+    "names what is sent as it is wrongly",
     "sends what cannot be sent",
     "sides send differently",
     "sides show differently",
@@ -102,9 +103,9 @@ def _known(program: Any) -> Enumerated | str:
     """What is true of a program, or why it cannot be said."""
     try:
         return enumerated(_whole(program))
-    except TooMany:
+    except TooManyError:
         return "too many"
-    except NoDraw as error:
+    except NoDrawError as error:
         return f"no draw: {error}"
     except Exception as error:  # the data of a bent program may hold anything
         return f"{type(error).__name__}: {error}"
@@ -176,7 +177,9 @@ def _faults(
     accepted = {name: "gammas" in answer for name, answer in sides.items()}
     refused = {name: "refused" in answer for name, answer in sides.items()}
     if any(accepted.values()) and any(refused.values()):
-        what = " ".join(f"{name}: {answer.get('refused', 'accepts')};" for name, answer in sides.items())
+        what = " ".join(
+            f"{name}: {answer.get('refused', 'accepts')};" for name, answer in sides.items()
+        )
         yield "one refuses, one accepts", what
     found.counts["refused by both"] += all(refused.values())
     found.counts["accepted by both"] += all(accepted.values())
@@ -191,7 +194,10 @@ def _faults(
         yield "cannot be followed", known
     if all(accepted.values()):
         found.counts["accepted and enumerated"] += isinstance(known, Enumerated)
-        shown = [(answer["asIs"], [_ratio(gamma) for gamma in answer["gammas"]]) for answer in sides.values()]
+        shown = [
+            (answer["asIs"], [_ratio(gamma) for gamma in answer["gammas"]])
+            for answer in sides.values()
+        ]
         if shown[0] != shown[1]:
             yield "sides show differently", f"Python {shown[0]}, JavaScript {shown[1]}"
         if python["reports"] != javascript["reports"]:
@@ -207,25 +213,31 @@ def _less(
     name: str, answer: Answer, job: Job, known: Enumerated, found: Judgement
 ) -> Iterable[tuple[str, str]]:
     """Whether less is shown than is true, with nothing named, with all named, with one alone."""
-    as_is = [(place, what) for place, what in answer["asIs"]]
-    actual = sent_as_is(_whole(job["program"]))
-    named = [set(), {place for place, _ in as_is}, *({place} for place, _ in as_is)]
-    for places, gamma in zip(named, answer["gammas"], strict=True):
-        if not places and gamma is not answer["gammas"][0]:
-            continue  # said already
-        true = known.worst({(place, what) for place, what in actual if place in places})
-        shown = _ratio(gamma)
+    as_is = {(place, what) for place, what in answer["asIs"]}
+    values = {(place, "value") for place, _ in as_is}
+    if as_is != (actual := sent_as_is(_whole(job["program"]))):
+        yield (
+            "names what is sent as it is wrongly",
+            f"{name} says {sorted(as_is)}; true is {sorted(actual)}",
+        )
+    named = [set(), as_is, values, *({(place, what)} for place, what in answer["asIs"])]
+    tried: set[frozenset[Any]] = set()
+    for each, gamma in zip(named, answer["gammas"], strict=True):
+        if frozenset(each) in tried:
+            continue
+        shown, true = _ratio(gamma), known.worst(each)
+        tried.add(frozenset(each))
         found.counts["ratios judged"] += 1
         if shown < true:
             yield (
                 "shows less than is true",
-                f"{name} shows {_told(shown)} with {sorted(places)} named; true is {_told(true)}",
+                f"{name} shows {_told(shown)} with {sorted(each)} named; true is {_told(true)}",
             )
         elif shown > true and name == "Python":
             if not _only_bounded(_whole(job["program"])):
                 yield (
                     "shows more than is true",
-                    f"shows {_told(shown)} with {sorted(places)} named; true is {_told(true)}",
+                    f"shows {_told(shown)} with {sorted(each)} named; true is {_told(true)}",
                 )
             found.loose.append((float(shown / true), job["program"]))
 

@@ -1,5 +1,5 @@
-"""Programs that nobody would write, judged by going through all that they send: neither client shows
-less than is true, and none can be made to hang.
+"""Programs that nobody would write, judged by going through all that they send: neither client
+shows less than is true, and none can be made to hang.
 """
 
 from __future__ import annotations
@@ -12,11 +12,21 @@ from typing import Any
 
 import pytest
 from tests.mechanisms.enumerated import branches, enumerated, murmur3
-from tests.mechanisms.hostile_programs import MAKERS, WORD, programs
+from tests.mechanisms.hostile_programs import MAKERS, programs
 from tests.mechanisms.judge import Judgement, judged
 from tests.mechanisms.programs import CASES, Case
 
-from sfumato.mechanisms.steps import CutStep, Diagonal, Flip, Kary, Step, Subset, Window
+from sfumato.mechanisms.steps import (
+    Column,
+    CutStep,
+    Deal,
+    Diagonal,
+    Flip,
+    Kary,
+    Step,
+    Subset,
+    Window,
+)
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed"),
@@ -36,6 +46,7 @@ def judgement(tmp_path_factory: pytest.TempPathFactory) -> Judgement:
     "kinds",
     [
         ["shows less than is true"],
+        ["names what is sent as it is wrongly"],
         ["sends what cannot be sent"],
         ["sides send differently"],
         ["sides show differently"],
@@ -66,7 +77,9 @@ def test_every_step_is_tried_alone_beside_others_and_in_a_deal() -> None:
             for step in program["steps"]:
                 for each in step.get("questions", [step]):
                     where = "dealt" if each is not step else "beside"
-                    found[each["step"], where if program["steps"][1:] or each is not step else ""] += 1
+                    found[
+                        each["step"], where if program["steps"][1:] or each is not step else ""
+                    ] += 1
         except (KeyError, TypeError, AttributeError):
             continue
     expected = {(kind, where) for kind in MAKERS for where in ("", "beside", "dealt")}
@@ -78,8 +91,8 @@ def test_what_the_mechanisms_promise_is_what_is_true(case: Case) -> None:
     data = case.program.to_dict()
     kinds = {step["step"] for _, actions in branches(data) for step in actions}
     if "collide" not in kinds:  # of which the promise holds for any hash
-        named = {(place, "value") for place in case.program.open}
-        assert enumerated(data).worst(named) == case.program.gamma
+        named = case.program.sent_as_is
+        assert enumerated(data).worst(named) == case.program.gamma_beside(named)
 
 
 def test_the_hash_is_the_published_one() -> None:
@@ -108,6 +121,26 @@ def test_a_gamma_one_per_cent_too_low_is_noticed(
     _lowered(step, monkeypatch)
     found = judged(programs(600, SEED)[300:], tmp_path)
     assert any(fault.what.startswith("Python") for fault in found.of("shows less than is true"))
+
+
+def _sizes_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = CutStep.outputs.fget  # type: ignore[attr-defined]
+    drawn = property(lambda self: tuple(Column(c.size, c.basket) for c in columns(self)))
+    monkeypatch.setattr(CutStep, "outputs", drawn)
+
+
+def _questions_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Deal, "sent_as_is", ())
+
+
+@pytest.mark.parametrize("forget", [_sizes_forgotten, _questions_forgotten])
+def test_a_size_that_nobody_names_is_noticed(
+    forget: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    forget(monkeypatch)
+    found = judged(programs(600, SEED)[300:], tmp_path)
+    assert any("true is infinite" in fault.what for fault in found.of("shows less than is true"))
+    assert found.of("sides show differently")
 
 
 @pytest.mark.soak
