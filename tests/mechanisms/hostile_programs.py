@@ -478,9 +478,8 @@ def _nested(depth: int) -> Any:
     """Deals in deals in deals."""
     step: Any = _alone("kary", sizes=[2], answers=2, a=3, b=1)["steps"][0]
     for _ in range(depth):
-        step = {
-            "step": "deal", "columns": [0], "reports": [0, 1], "weights": [WORD], "questions": [step]
-        }  # fmt: skip
+        around = {"step": "deal", "columns": [0], "reports": [0, 1], "weights": [WORD]}
+        step = around | {"questions": [step]}
     return {"version": 1, "steps": [step]}
 
 
@@ -632,6 +631,72 @@ def hard() -> list[Any]:
     ]
     empty = {"step": "table", "columns": [], "reports": [], "sizes": [], "weights": [[WORD]]}
     found.append({"version": 1, "steps": [empty, *_alone("kary", **many)["steps"]]})
+    return found
+
+
+def large(size: int) -> list[Any]:
+    """A program of each kind in which something is of this size: what is done is bounded before it
+    begins, or soon over.
+    """
+    weighed = {"a": 3, "b": 1}
+    many = {"sizes": [size], "answers": size}
+    keeps = {"ones": [50_000], "zeros": [60_000]}
+    own_keeps = {"ones": [32_769 + n % 32_000 for n in range(size)], "zeros": [50_000]}
+    root = max(math.isqrt(size), 2)
+    lists = {"columns": size, "reports": size}
+    twos = {"sizes": [2] * size, "answers": 1}
+    question = {"step": "kary", "columns": [0], "reports": [1], "sizes": [2], "answers": 2}
+    hashed = {"items": size, "pool": "p" * 100, "seeds": 3, **weighed}
+    found = [
+        _alone("public", items=size),
+        _alone("kary", **many, **weighed),
+        _alone("kary", sizes=[size], answers=2, map=[n % 2 for n in range(size)], **weighed),
+        _alone("kary", sizes=[size], starts=[list(range(size))], answers=size, **weighed),
+        _alone("kary", columns=size, **twos, starts=[[0]] * size, **weighed),
+        _alone("subset", **many, **weighed, chosen=size // 2),
+        _alone("unary", **many, **keeps),
+        _alone("unary", **many, **own_keeps),
+        _alone("own", **many, **weighed, symbols=size, own=[[n] for n in range(size)]),
+        _alone("own", sizes=[2], answers=2, **weighed, symbols=size, own=[list(range(size))] * 2),
+        _alone("flip", items=size, **keeps),
+        _alone("flip", items=size, **own_keeps),
+        _alone("flip", sizes=[size], **own_keeps),
+        _alone("flip", columns=size, sizes=[2] * size, **keeps),
+        _alone("flip", columns=root, sizes=[root] * root, **keeps),
+        *(
+            _alone("cut", reports=2, items=size, cutoff=cutoff, insert=30_001)
+            for cutoff in (1, root, size // 3 + 1, size)
+        ),
+        _alone("cut", sizes=[size], cutoff=2, insert=30_001),
+        _alone("cut", columns=size, sizes=[2] * size, cutoff=size, insert=30_001),
+        _alone("cut", columns=size, sizes=[1] * size, cutoff=root, insert=30_001),
+        _alone("symbol", items=size, candidates=[[n] for n in range(size)], cap=2, **weighed),
+        _alone("symbol", items=size, candidates=[list(range(size))], cap=root, **weighed),
+        _alone("symbol", items=2, candidates=[[0]], cap=size, **weighed),
+        _alone("collide", reports=2, **hashed, buckets=5, cap=2),
+        _alone("collide", reports=2, **hashed, buckets=2 * root, cap=root),
+        _alone("collide", reports=2, **hashed | {"items": 2}, buckets=size + 1, cap=size),
+        _alone("collide", reports=2, **hashed | {"seeds": size, "pool": ""}, buckets=size, cap=1),
+        _alone("window", values=size, length=size, **weighed),
+        _alone("window", values=size, length=3, round=size + 7, **weighed),
+        _alone("retain", size=size, keep=5),
+        _alone("retain", size=size, keep=5, weights=[1] * (size - 1) + [WORD - size + 1]),
+        _alone("table", sizes=[root], weights=[[1] * (root - 1) + [WORD - root + 1]] * root),
+        _alone("diagonal64", **lists, sizes=[2] * size, keep="5"),
+        _alone("diagonal64", **lists, sizes=[(1 << 53) - 1] * size, keep=str(1 << 63)),
+        _alone("spread", **lists, sizes=[3] * size, mean="5", total="9", reach="1"),
+        _alone("diagonal", **lists, sizes=[1] * size, scale=1, total=5),
+        _in_deal(*[question | weighed] * size, columns=[0], reports=[0, 1]),
+        _in_deal(
+            *({**question, **weighed, "columns": [n], "reports": [n + 1]} for n in range(root)),
+            columns=list(range(root)),
+            reports=list(range(root + 1)),
+        ),
+        {
+            "version": 1,
+            "steps": [{**question, **weighed, "columns": [n], "reports": [n]} for n in range(size)],
+        },
+    ]
     return found
 
 

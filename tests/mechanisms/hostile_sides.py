@@ -26,7 +26,8 @@ from sfumato.mechanisms.steps import Draws
 
 STATIC = Path(sfumato.__file__).parent / "collect" / "static"
 RUNNER = Path(__file__).with_name("hostile.mjs")
-PATIENCE = 20.0  # seconds for one program on a busy machine, after which a side hangs
+PATIENCE = 5.0  # seconds of computing for one program, after which a side hangs
+SILENCE = 300  # seconds of nothing, not even computing
 MEMORY = 2 << 30  # bytes that a side may take beyond what it began with
 
 Job = dict[str, Any]  # a program, records, streams and reports to try
@@ -153,10 +154,9 @@ def _answers(count: int, begin: Callable[[int], tuple[int, int]]) -> Iterator[An
         waiting = b""
         try:
             while done < count:
-                ready, _, _ = select.select([reading], [], [], PATIENCE)
-                more = os.read(reading, 1 << 20) if ready else b""
+                more = _heard(child, reading)
                 if not more:
-                    yield {"hangs" if not ready else "died": True}
+                    yield {"hangs" if more is None else "died": True}
                     done += 1
                     break
                 *lines, waiting = (waiting + more).split(b"\n")
@@ -170,6 +170,23 @@ def _answers(count: int, begin: Callable[[int], tuple[int, int]]) -> Iterator[An
                 os.waitpid(child, 0)
             with suppress(OSError):
                 os.close(reading)
+
+
+def _heard(child: int, reading: int) -> bytes | None:
+    """What comes next; nothing where the process has ended, None where it computes and computes."""
+    begun = _computed(child)
+    for _ in range(SILENCE):
+        if select.select([reading], [], [], 1.0)[0]:
+            return os.read(reading, 1 << 20)
+        if _computed(child) - begun > PATIENCE:
+            return None
+    return None
+
+
+def _computed(process: int) -> float:
+    """Seconds that a process has computed: on a busy machine it waits for most of the time."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _write(to: int, text: str) -> None:

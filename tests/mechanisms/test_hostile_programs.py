@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.mechanisms.enumerated import branches, enumerated, murmur3
-from tests.mechanisms.hostile_programs import MAKERS, programs
+from tests.mechanisms.hostile_programs import MAKERS, large, programs
 from tests.mechanisms.judge import Judgement, judged
 from tests.mechanisms.programs import CASES, Case
 
@@ -101,6 +101,14 @@ def test_the_hash_is_the_published_one() -> None:
         "0xba6bd213",
         "0xc0363e43",
     ]
+
+
+@pytest.mark.parametrize(
+    "size", [40, 1_000, pytest.param(10_000, marks=pytest.mark.soak)], ids=lambda size: f"{size}"
+)
+def test_a_large_program_is_refused_by_both_or_soon_done(size: int, tmp_path: Path) -> None:
+    found = judged(large(size), tmp_path)
+    assert not found.faults, found.lines()
 
 
 def _lowered(step: type[Step], monkeypatch: pytest.MonkeyPatch) -> None:
