@@ -27,6 +27,7 @@ from sfumato.mechanisms.steps import Draws
 STATIC = Path(sfumato.__file__).parent / "collect" / "static"
 RUNNER = Path(__file__).with_name("hostile.mjs")
 PATIENCE = 5.0  # seconds of computing for one program, after which a side hangs
+MOST_DEATHS = 20  # one after the other
 SILENCE = 300  # seconds of nothing, not even computing
 MEMORY = 2 << 30  # bytes that a side may take beyond what it began with
 
@@ -148,8 +149,9 @@ def javascript_side(jobs: Sequence[Job], folder: Path, static: Path = STATIC) ->
 
 def _answers(count: int, begin: Callable[[int], tuple[int, int]]) -> Iterator[Answer]:
     """The lines of a process; where it falls silent, it is ended and begun anew behind that job."""
-    done = 0
+    done = deaths = 0
     while done < count:
+        assert deaths < MOST_DEATHS, "the client does not even start"
         child, reading = begin(done)
         waiting = b""
         try:
@@ -158,11 +160,13 @@ def _answers(count: int, begin: Callable[[int], tuple[int, int]]) -> Iterator[An
                 if not more:
                     yield {"hangs" if more is None else "died": True}
                     done += 1
+                    deaths += 1
                     break
                 *lines, waiting = (waiting + more).split(b"\n")
                 for line in lines:
                     yield json.loads(line)
                 done += len(lines)
+                deaths = 0
         finally:
             with suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
