@@ -505,8 +505,10 @@ class Enumerated:
 def enumerated(program: Any, records: int = 64, reports: int = 3_000) -> Enumerated:
     """Go through all records and reports of a program, at most so many."""
     shapes, written = records_of(program), reports_of(program)
-    if not 0 < math.prod(map(count_of, shapes)) <= records:
-        raise TooManyError("records, or none")
+    if min(size for _, size in (*shapes, *written)) < 1:
+        raise NoDrawError("a column without values")
+    if math.prod(map(count_of, shapes)) > records:
+        raise TooManyError("records")
     if math.prod(map(count_of, (*shapes, *written))) > 20 * reports:
         raise TooManyError("reports")
     every = list(product(*map(all_of, shapes)))
