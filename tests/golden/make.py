@@ -198,6 +198,17 @@ def mixed() -> Release:
     return sf.perturb(table, sf.Combined.promising(sf.Guarantee(100), domain), seeded(3))
 
 
+def joined() -> None:
+    """Two releases of the same people, known by a public number."""
+    who = Category("id", tuple(f"p{number}" for number in range(300)), public=True)
+    rng = np.random.default_rng(8)
+    for name, column, size in (("left", SMOKER, 2), ("right", INCOME, 3)):
+        domain = Domain((who, column))
+        columns = (np.arange(300, dtype=np.uint16), rng.integers(0, size, 300).astype(np.uint8))
+        release = sf.perturb(Table(domain, columns), sf.Retention(domain, 0.7), seeded(size))
+        release.save(Path(f"join-{name}.parquet"))
+
+
 def collisions(**more: int | str | tuple[int, ...]) -> Release:
     """Baskets that report a bucket of a hash."""
     table = sf.read("named.csv", schema="shop.toml")
@@ -247,6 +258,7 @@ def make() -> None:
     for name, how in TABLES.items():
         run(f"perturb {how} --seed 8 -o duckdb://releases.duckdb#{name}")
     packed("releases.duckdb", "releases.duckdb.gz")
+    joined()
     mixed().save(Path("combined-mixed.parquet"))
     collisions().save(Path("item-set-collision.parquet"))
     collisions(tiers=(4,)).save(Path("item-set-collision-tiers.parquet"))
