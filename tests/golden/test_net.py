@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.golden.net import EXPECTED, FILES, WITHIN, Case, Room, difference, expected, load
+from tests.golden.net import (
+    EXPECTED,
+    FILES,
+    WITHIN,
+    Case,
+    Room,
+    compared,
+    difference,
+    expected,
+    load,
+)
 
 from sfumato.cli.commands import COMMANDS
 from sfumato.mechanisms.registry import MECHANISMS
@@ -34,7 +44,7 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Room:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.table}: {case}")
 def test_it_answers_as_version_0_2_0_did(case: Case, room: Room) -> None:
-    told = difference(WANTED[case.table][case.line], room.run(case), case.within)
+    told = compared(case, WANTED[case.table][case.line], room.run(case))
     assert told is None, f"{case}\n{told}"
 
 
