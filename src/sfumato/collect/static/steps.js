@@ -29,6 +29,7 @@ const BIT = 2 ** 16;
 /** Turns of loops that a program may ask of a device before it has answered. */
 export const MOST_WORK = 2 ** 22;
 const FLIP_WORK = 2 ** 7; // an item's factor of gamma makes the whole fraction longer
+const QUESTION_WORK = 2 ** 7; // to read and check one more question
 const LONGEST_POOL = 128; // letters that are hashed for every item
 
 // --- exact fractions, sums and lists
@@ -577,7 +578,7 @@ export const KINDS = {
       }),
     ],
     work: (s) =>
-      (s.columns.length + s.reports.length) * s.questions.length +
+      (s.columns.length + s.reports.length + QUESTION_WORK) * s.questions.length +
       sum(s.questions.map((question) => worked(question))),
     fits: (s) =>
       s.weights.length === s.questions.length &&

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from fractions import Fraction
+from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal, Self, get_type_hints
 
 import numpy as np
@@ -179,7 +180,7 @@ class Step(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """The step as JSON data."""
-        hints = get_type_hints(type(self), include_extras=True)
+        hints = _hints(type(self))
         stated = ((each.name, getattr(self, each.name)) for each in fields(self))
         return {"step": self.kind} | {
             name: str(value) if hints[name] == Big else _plain(value)
@@ -199,7 +200,7 @@ class Step(ABC):
                 f"a client program's step '{cls.kind}' has {found}",
                 hint=f"its fields are {listing(known, most=12)}",
             )
-        hints = get_type_hints(cls, include_extras=True)
+        hints = _hints(cls)
         return cls(
             **{
                 name: _read(cls.kind, name, hints[name], data[name])
@@ -220,6 +221,12 @@ class Action(Step):
     @abstractmethod
     def truthful(self, values: Sequence[Value]) -> Fraction:
         """The probability that what is sent is true of this record."""
+
+
+@lru_cache
+def _hints(kind: type[Step]) -> dict[str, Any]:
+    """The types of a step's fields."""
+    return get_type_hints(kind, include_extras=True)
 
 
 def step_from(data: Any) -> Step:

@@ -19,6 +19,8 @@ from sfumato.mechanisms.steps.draws import Draws
 from sfumato.privacy.guarantee import Gamma
 from sfumato.randomness import Keystream
 
+QUESTION_WORK = 1 << 7  # to read and check one more question
+
 
 @dataclass(frozen=True, kw_only=True)
 class Public(Action):
@@ -149,7 +151,7 @@ class Deal(Step):
 
     @property
     def work(self) -> int:
-        places = len(self.columns) + len(self.reports)
+        places = len(self.columns) + len(self.reports) + QUESTION_WORK
         return places * len(self.questions) + sum(question.work for question in self.questions)
 
     @property
