@@ -234,6 +234,18 @@ class CutAndPaste(Mechanism):
         values = tuple(part.attribute.cells() for part in cells)
         return Observation(values, tally, CutRecords(shape, len(private), self.cutoff, self.insert))
 
+    def most_likely(self, reports: Columns) -> tuple[NDArray[Any], float]:
+        """That of a basket which is the report itself: as many as may be are kept of it."""
+        shown = np.arange(self.universe + 1)
+        kept = np.minimum(np.arange(self.cutoff + 1), shown[:, None])
+        some = (self.insert ** (shown[:, None] - kept)).mean(axis=1)
+        highest = some * (1 - self.insert) ** (self.universe - shown)
+        bits = reports[0]
+        assert isinstance(bits, Bits)
+        sets = np.array([math.comb(self.universe, int(size)) for size in shown], dtype=np.float64)
+        sizes = math.prod(attribute.size for attribute in self.private_reports.attributes[1:])
+        return highest[bits.to_dense().sum(axis=1)], float(highest @ sets) * sizes
+
     def private_likelihood(
         self,
         reports: Columns,

@@ -19,7 +19,14 @@ from sfumato.bits import Bits
 from sfumato.channels import Decoded
 from sfumato.domain import Category, Cells, Columns, Domain, Items, Numeric, code_dtype
 from sfumato.errors import FileError, ParameterError, SchemaError, Unanswerable, listing
-from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, safe_log
+from sfumato.mechanisms.base import (
+    Mechanism,
+    Within,
+    check_kept,
+    every_cell,
+    rows_of,
+    safe_log,
+)
 from sfumato.mechanisms.options import Option
 from sfumato.mechanisms.sizes import (
     EVEN,
@@ -491,7 +498,17 @@ class ItemSet(Mechanism):
         whole = not self.candidates
         own, other = self._chances
         slope = (1 - 2 * other) / (own - other)
-        law = SymbolLaw(self._tally(), self.asked, self.decoded, self.kept, self.cap, whole, slope)
+        law = SymbolLaw(
+            self._tally(),
+            self.asked,
+            self.decoded,
+            self.kept,
+            self.cap,
+            whole,
+            slope,
+            lambda counts: self._hits(counts)[: len(self.asked)],
+            (own / float(self.gamma), own),
+        )
         return replace(law, tiers=self.tiers, full=self.full) if self.tiers else law
 
     @property
@@ -499,6 +516,12 @@ class ItemSet(Mechanism):
         """How often a symbol is reported where it is own and kept, and where it is not own."""
         a, b = self._parts
         return a / self.total, 1 / self.buckets if self.buckets else b / self.total
+
+    def most_likely(self, reports: Columns) -> tuple[NDArray[Any], float] | None:
+        if not self.buckets:  # a report is one symbol, which is counted anyhow
+            return None
+        own, _ = self._chances
+        return np.full(rows_of(reports), own / self.seeds), own * self.buckets
 
     def kept(self, counts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """The estimated people who hold each itemset and whose basket kept it, and the variances,
