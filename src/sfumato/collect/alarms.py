@@ -229,7 +229,7 @@ def _share(count: int | None, usual: float, rows: int) -> float | None:
         return None
     share = usual / rows
     wanted = (count - usual + _SURE * math.sqrt(usual * (1 - share))) / rows
-    return wanted / (1 - share) if 0 < wanted < 1 - share else None
+    return float(wanted / (1 - share)) if 0 < wanted < 1 - share else None
 
 
 def _least(holds: Callable[[int], bool], low: int, high: int) -> int | None:

@@ -18,6 +18,8 @@ from sfumato.collect.leverage import leverage
 from sfumato.collect.tally import CampaignTally, Standing, estimate
 from sfumato.errors import EstimationError
 from sfumato.estimation.estimate import Estimate
+from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.item_set import ItemSet
 from sfumato.privacy.shuffling import DELTA, shuffled_epsilon
 
 LEVEL = 0.95
@@ -118,6 +120,7 @@ class Figures:
     days: list[Day]
     store_bytes: int | None = None
     watch: list[Watch] = field(default_factory=list)  # what alarms would have noticed
+    most_counted: int | None = None  # times that one report counts, where the estimate is bounded
 
 
 def figures_of(
@@ -145,7 +148,14 @@ def figures_of(
         promise=kept(campaign, rows),
         days=days_of(days),
         watch=[look.watch() for look in seen],
+        most_counted=_most_counted(tally.mechanism, rows) if shown else None,
     )
+
+
+def _most_counted(mechanism: Mechanism, rows: int) -> int | None:
+    if isinstance(mechanism, ItemSet) and mechanism.bounded:
+        return mechanism.most_counted(rows)
+    return None
 
 
 def question(standing: Standing, rows: int, counts: Mapping[Any, NDArray[Any]]) -> QuestionFigures:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.channels.decoded import Decoded
 from sfumato.channels.subset import SubsetBits
 from sfumato.collect.tally import Standing
 from sfumato.observation import CellTally, ItemsetTally, Observation
@@ -24,6 +25,9 @@ def leverage(standing: Standing, counts: Mapping[Any, NDArray[Any]]) -> NDArray[
     seen = standing.seen
     if seen is None or not isinstance(seen.tally, CellTally | ItemsetTally):
         return None
+    if isinstance(seen.channel, Decoded):  # whichever bucket or symbol the item has, one report
+        own, other = seen.channel.own, seen.channel.other
+        return np.full(math.prod(part.size for part in standing.cells), (1 - other) / (own - other))
     # A forger may send what nobody else has sent, so every entry counts as one that occurs.
     channel = seen.channel.settle(counts[seen.tally.key] + 1e-9)
     influence = np.asarray(channel.solve_adjoint(_weights(standing, seen)))

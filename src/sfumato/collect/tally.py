@@ -127,7 +127,10 @@ class CampaignTally:
         for standing in self._sets:
             if standing.seen is not None and not isinstance(standing.seen.tally, RowTally):
                 found.setdefault(standing.seen.tally.key, []).append(standing)
-        return tuple(_watched(self.mechanism, standings) for standings in found.values())
+        return tuple(
+            _watched(self.mechanism, standings, self._tallies[key])
+            for key, standings in found.items()
+        )
 
     @cached_property
     def _cells(self) -> tuple[Cells, ...]:
@@ -277,26 +280,26 @@ def _standing(mechanism: Mechanism, cells: tuple[Cells, ...]) -> Standing:
         return Standing(cells, limit=error.message)
 
 
-def _watched(mechanism: Mechanism, standings: Sequence[Standing]) -> Watched:
-    """The entries of the tally that these questions share: each as narrow as any of them says."""
-    names, size = [standings[0].names], math.prod(standings[0].seen.tally.shape)
+def _watched(mechanism: Mechanism, standings: Sequence[Standing], tally: Tally) -> Watched:
+    """The entries of a tally that these questions share: each as narrow as any of them says."""
+    names, size = [standings[0].names], math.prod(tally.shape)
     low, high, owner = np.zeros(size), np.ones(size), np.zeros(size, dtype=np.intp)
     for standing in standings:
-        least, most = _range(_finest(mechanism, standing).channel)
+        least, most = _range(_finest(mechanism, standing, tally))
         owner[most < high] = len(names)
         names.append(standing.names)
         low, high = np.maximum(low, least), np.minimum(high, most)
-    return Watched(standings[0].seen.tally.key, tuple(names[each] for each in owner), low, high)
+    return Watched(tally.key, tuple(names[each] for each in owner), low, high)
 
 
-def _finest(mechanism: Mechanism, standing: Standing) -> Observation:
-    """The same tally about single values of the columns, where it is the same: what merged values
-    report depends on how they are mixed.
+def _finest(mechanism: Mechanism, standing: Standing, tally: Tally) -> Channel:
+    """The channel of a tally from single values of the columns where it counts them alike: what
+    merged values report depends on how they are mixed.
     """
-    cells = tuple(mechanism.domain.cells_of(name) for name in standing.names)
-    fine = _standing(mechanism, cells).seen
-    assert standing.seen is not None
-    return fine if fine is not None and fine.tally.key == standing.seen.tally.key else standing.seen
+    fine = _standing(mechanism, tuple(map(mechanism.domain.cells_of, standing.names))).seen
+    seen = fine if fine is not None and fine.tally.key == tally.key else standing.seen
+    assert seen is not None
+    return seen.channel
 
 
 def _range(channel: Channel) -> tuple[NDArray[Any], NDArray[Any]]:

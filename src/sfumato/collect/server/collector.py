@@ -91,7 +91,7 @@ class Collector:
     def _offer(self, file: CampaignFile) -> None:
         """Offer a campaign, or its next round in the place of the one before."""
         number = self.store.enrol(file)
-        tally = CampaignTally(file.campaign.mechanism)
+        tally = CampaignTally(file.campaign.estimator)
         tally.recount(self.store.bodies(number))
         board = Board(file.campaign, tally)
         board.work()  # what it needs is loaded before anyone waits for it
