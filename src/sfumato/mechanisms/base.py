@@ -221,12 +221,14 @@ class Mechanism(ABC):
         By default for columns reported as themselves: no record makes a report more than γ times as
         likely as one that differs from it everywhere does.
         """
-        if self.private_reports != self.domain.private or not self.private_channel.settled:
+        gamma = float(self.guarantee.gamma)
+        if self.private_reports != self.domain.private or gamma == math.inf:
+            return None
+        if not self.private_channel.settled:
             return None
         shown = axis_codes(reports)
         sizes = [axis.size for axis in self.domain.private.axes]
         others = [(code + 1) % size for code, size in zip(shown, sizes, strict=True)]
-        gamma = float(self.guarantee.gamma)
         return np.minimum(gamma * self.private_channel.chances(shown, others), 1), gamma**2
 
     def private_channel_over(self, axes: Sequence[int]) -> Channel:
