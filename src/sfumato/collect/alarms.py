@@ -23,6 +23,7 @@ RATE = 0.01  # of honest campaigns in which any alarm ever sounds, at most
 KINDS = ("repeat", "impossible", "day")
 POWER = 0.95  # chance of noticing the share of forged reports that is stated
 SHIFTS = 2.0 ** np.arange(-10, 6, 0.5)  # of log-odds: what forgers may do, each bet on alike
+HARDEST = 4  # entries of a tally among which the one that hides most is looked for
 MOST_LOOKED_AT = 1 << 12  # whole reports that came most often
 Counts = Mapping[Any, NDArray[Any]]
 
@@ -84,8 +85,17 @@ _WON = math.log(len(KINDS) / RATE)
 
 def looks(tally: CampaignTally, rows: int, counts: Counts) -> list[Look]:
     """Everything that is looked at."""
-    found = (_repeats(tally, rows), _impossible(tally, rows, counts), _day(tally, rows, counts))
+    if not rows:
+        return []
+    found = [_repeats(tally, rows)]
+    if tally.watched:
+        now = _entries(tally, counts)
+        found += [_impossible(tally, rows, now), _day(tally, rows, now)]
     return [look for look in found if look is not None]
+
+
+def _entries(tally: CampaignTally, counts: Counts) -> NDArray[Any]:
+    return np.concatenate([each.counts(counts) for each in tally.watched])
 
 
 def log_gain(counts: Any, people: Any, chance: Any) -> NDArray[Any]:
@@ -123,7 +133,7 @@ def _repeats(tally: CampaignTally, rows: int) -> Look | None:
     stakes are in proportion to that.
     """
     likeliest = tally.likeliest
-    if likeliest is None or not rows:
+    if likeliest is None:
         return None
     bodies, often = tally.repeated(MOST_LOOKED_AT)
     chances, total = tally.most_likely(b"".join(bodies))
@@ -145,12 +155,9 @@ def _repeats(tally: CampaignTally, rows: int) -> Look | None:
     )
 
 
-def _impossible(tally: CampaignTally, rows: int, counts: Counts) -> Look | None:
+def _impossible(tally: CampaignTally, rows: int, often: NDArray[Any]) -> Look:
     """Entries counted more often than any crowd's answers give, or more rarely."""
     watched = tally.watched
-    if not watched or not rows:
-        return None
-    often = np.concatenate([each.counts(counts) for each in watched])
     low = np.concatenate([each.low for each in watched])
     high = np.concatenate([each.high for each in watched])
     names = [name for each in watched for name in each.names]
@@ -160,9 +167,23 @@ def _impossible(tally: CampaignTally, rows: int, counts: Counts) -> Look | None:
     gains[above] = log_gain(often[above], rows, high[above])
     gains[len(often) + below] = log_gain(rows - often[below], rows, 1 - low[below])
 
+    def noticed(place: int) -> float:
+        least = _least_count(rows, high[place], _WON - stakes[0])
+        return _share(least, often[place], rows) or 1.0
+
     def notices() -> float | None:
-        hardest = int((high - often / rows).argmax())
-        return _share(_least_count(rows, high[hardest], _WON - stakes[0]), often[hardest], rows)
+        shares, start = [], 0
+        for each in watched:
+            width = each.within.shape[1]
+            gaps = np.where(high < 1, high - often / rows, -1)[start : start + width]
+            for entry in np.argsort(gaps)[-HARDEST:]:
+                if gaps[entry] == -1:  # of which nothing is known
+                    continue
+                places = [start + entry, *(start + each.within[:, entry])]
+                shares.append(min(map(noticed, places)))
+            start += len(each.high)
+        hardest = max(shares, default=1.0)
+        return hardest if hardest < 1 else None
 
     return Look(
         "impossible",
@@ -177,16 +198,15 @@ def _impossible(tally: CampaignTally, rows: int, counts: Counts) -> Look | None:
     )
 
 
-def _day(tally: CampaignTally, rows: int, counts: Counts) -> Look | None:
+def _day(tally: CampaignTally, rows: int, now: NDArray[Any]) -> Look | None:
     """Today's counts against those before; of the rate, day d takes the part 1/d(d+1)."""
     earlier, before = tally.before
-    if not tally.watched or min(earlier, rows - earlier) <= 0:
-        return None
-    old = np.concatenate([each.counts(before) for each in tally.watched])
-    new = np.concatenate([each.counts(counts) for each in tally.watched]) - old
-    names = [name for each in tally.watched for name in each.names]
     today = rows - earlier
-    new = np.clip(new, 0, today)  # reports of earlier days may have been withdrawn
+    if min(earlier, today) <= 0:
+        return None
+    old = _entries(tally, before)
+    new = np.clip(now - old, 0, today)  # reports of earlier days may have been withdrawn
+    names = [name for each in tally.watched for name in each.names]
     stakes = np.full(len(old), -math.log(len(old) * tally.days * (tally.days + 1)))
 
     def notices() -> float | None:

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels import Channel
-from sfumato.channels.base import BLOCK
 from sfumato.collect.repeats import Repeats
 from sfumato.collect.synthetic import people
 from sfumato.counting.tables import TableCounter
@@ -59,14 +58,16 @@ class Standing:
 class Watched:
     """Entries of a tally that are looked at for alarms: each report is counted at an entry or is
     not, and every honest one is counted with a chance between `low` and `high`, whatever its
-    record. `names` are the columns that an entry speaks of most closely.
+    record. `names` are the columns that an entry speaks of most closely; `within` are, for each
+    entry of the tally itself, the sums among the entries in which it is counted too.
     """
 
     key: Any  # of the tally
     names: tuple[tuple[str, ...], ...]  # of each entry
     low: NDArray[Any]
     high: NDArray[Any]
-    read: Callable[[NDArray[Any]], NDArray[Any]] = np.ravel  # tally -> entries
+    read: Callable[[NDArray[Any]], NDArray[Any]]  # tally -> entries
+    within: NDArray[np.intp]  # (sums, entries of the tally)
 
     def counts(self, counts: Mapping[Any, NDArray[Any]]) -> NDArray[Any]:
         """How many reports were counted at each entry."""
@@ -122,7 +123,8 @@ class CampaignTally:
             names = self.mechanism.domain.private.attributes[0].labels
             asked = tuple(tuple(names[item] for item in each) for each in law.itemsets)
             low, high = (np.full(len(asked), each) for each in law.between)
-            return (Watched(law.tally.key, asked, low, high, law.hits),)
+            alone = np.zeros((0, len(asked)), dtype=np.intp)
+            return (Watched(law.tally.key, asked, low, high, law.hits, alone),)
         found: dict[Any, list[Standing]] = {}
         for standing in self._sets:
             if standing.seen is not None and not isinstance(standing.seen.tally, RowTally):
@@ -175,7 +177,8 @@ class CampaignTally:
             self.rows, self._counts, self._repeats = rows, counts, repeats
             self._come, self._gone = [], []
             self.version += 1
-            self._before = (rows, counts)
+            if not self._before[0]:  # what others added meanwhile is part of the day
+                self._before = (rows, counts)
 
     def begin_day(self) -> None:
         """Remember how things stood, to hold the new day against."""
@@ -281,15 +284,33 @@ def _standing(mechanism: Mechanism, cells: tuple[Cells, ...]) -> Standing:
 
 
 def _watched(mechanism: Mechanism, standings: Sequence[Standing], tally: Tally) -> Watched:
-    """The entries of a tally that these questions share: each as narrow as any of them says."""
-    names, size = [standings[0].names], math.prod(tally.shape)
+    """The entries of a tally that these questions share, and their sums along each of several
+    columns: each as narrow as any of them says.
+    """
+    names, size = [standings[0].names], len(with_sums(np.zeros(tally.shape)))
     low, high, owner = np.zeros(size), np.ones(size), np.zeros(size, dtype=np.intp)
     for standing in standings:
         least, most = _range(_finest(mechanism, standing, tally))
         owner[most < high] = len(names)
         names.append(standing.names)
         low, high = np.maximum(low, least), np.minimum(high, most)
-    return Watched(tally.key, tuple(names[each] for each in owner), low, high)
+    own = tuple(names[each] for each in owner)
+    return Watched(tally.key, own, low, high, with_sums, _sums_of(tally.shape))
+
+
+def with_sums(table: NDArray[Any]) -> NDArray[Any]:
+    """The entries of a table and, where it has several axes, the sums of each value of an axis."""
+    axes = range(table.ndim) if table.ndim > 1 else ()
+    sums = [np.moveaxis(table, axis, 0).reshape(table.shape[axis], -1).sum(axis=1) for axis in axes]
+    return np.concatenate([table.ravel(), *sums])
+
+
+def _sums_of(shape: tuple[int, ...]) -> NDArray[np.intp]:  # (sums, entries)
+    """Where among `with_sums` each entry of a table is counted again."""
+    if len(shape) < 2:
+        return np.zeros((0, math.prod(shape)), dtype=np.intp)
+    starts = math.prod(shape) + np.cumsum([0, *shape[:-1]])
+    return np.indices(shape).reshape(len(shape), -1) + starts[:, None]
 
 
 def _finest(mechanism: Mechanism, standing: Standing, tally: Tally) -> Channel:
@@ -303,19 +324,19 @@ def _finest(mechanism: Mechanism, standing: Standing, tally: Tally) -> Channel:
 
 
 def _range(channel: Channel) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The lowest and the highest chance of each entry of the tally, whatever the record; 0 and 1
-    where it depends on other columns, or is read off the reports.
+    """The lowest and the highest chance of each entry of the tally and of their sums, whatever the
+    record; 0 and 1 where it depends on other columns, or is read off the reports.
     """
-    entries, size = math.prod(channel.outputs), math.prod(channel.inputs)
-    low, high = np.ones(entries), np.zeros(entries)
-    if not channel.settled or entries * size > MOST_ENTRIES:
-        return np.zeros(entries), np.ones(entries)
-    step = max(1, BLOCK // entries)
-    for start in range(0, size, step):
-        units = np.eye(size)[:, start : start + step].reshape(*channel.inputs, -1)
-        chances = np.asarray(channel.apply(units)).reshape(entries, -1)
-        low, high = np.minimum(low, chances.min(axis=1)), np.maximum(high, chances.max(axis=1))
-    known = np.ones(entries, bool) if channel.closed is None else channel.closed.ravel()
+    shape, size = channel.outputs, math.prod(channel.inputs)
+    known = with_sums(np.zeros(shape) if channel.closed is None else ~channel.closed + 0.0) == 0
+    low, high = np.ones(len(known)), np.zeros(len(known))
+    if not channel.settled or len(known) * size > MOST_ENTRIES:
+        return np.zeros(len(known)), np.ones(len(known))
+    for cell in range(size):
+        unit = np.zeros(size)
+        unit[cell] = 1
+        chances = with_sums(np.asarray(channel.apply(unit.reshape(channel.inputs))))
+        low, high = np.minimum(low, chances), np.maximum(high, chances)
     return np.where(known, np.maximum(low, 0), 0.0), np.where(known, np.minimum(high, 1), 1.0)
 
 
