@@ -20,6 +20,7 @@ from sfumato.collect.leverage import leverage
 from sfumato.collect.synthetic import people
 from sfumato.collect.tally import CampaignTally, Standing
 from sfumato.errors import EstimationError
+from sfumato.mechanisms.item_set import ItemSet
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
 
@@ -162,6 +163,12 @@ def _missing(campaign: Campaign) -> Iterator[str]:
 
 
 def _warnings(campaign: Campaign) -> Iterator[str]:
+    mechanism = campaign.mechanism
+    if isinstance(mechanism, ItemSet) and not mechanism.buckets and campaign.people is None:
+        yield (
+            "a report sent again and again looks like honest ones here; hashes = true under "
+            "[mechanism] makes it noticeable"
+        )
     public = [attribute.name for attribute in campaign.domain if attribute.public]
     if public:
         yield f"sent as they are, outside the promise: {', '.join(public)}"
