@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +23,12 @@ from sfumato.randomness import seeded
 
 every_case = pytest.mark.parametrize("case", CASES)
 ONE_PER_CENT = 0.01
+OWNERS_PAGE = Path(__file__).parents[2] / "docs" / "collector" / "owner.md"
+COLUMNS = [(0.005, False), (0.01, False), (0.02, False), (0.05, False)] + [
+    (0.01, True),
+    (0.02, True),
+    (0.05, True),
+]  # of its table: the share that is forged, and whether of the last day's reports
 
 
 # --- the ranges of chances, against the matrices of the contract
@@ -212,3 +220,17 @@ def test_a_thousand_honest_campaigns_raise_few_alarms() -> None:
         if any(kinds for _, kinds in sounded(crowd.mechanism, crowd.days(rows))):
             false.append((case, number))
     assert len(false) <= RATE * 1000, false
+
+
+@pytest.mark.soak
+def test_the_table_of_the_owners_page_is_what_is_measured() -> None:
+    rows = re.findall(r"^\| (.+?) \|((?: \d+ \|){7})$", OWNERS_PAGE.read_text("utf-8"), re.M)
+    assert [case for case, _ in rows] == list(CASES)
+    for case, stated in rows:
+        for (share, burst), percent in zip(COLUMNS, re.findall(r"\d+", stated), strict=True):
+            forgery, noticed = Forgery(share, identical=True, burst=burst), 0
+            for seed in range(1, 31, 3):
+                crowd = Crowd(case, seed)
+                days = crowd.days(10_000, forgery)
+                noticed += any(kinds for _, kinds in sounded(crowd.mechanism, days, looks=1))
+            assert abs(10 * noticed - int(percent)) <= 50, (case, forgery, noticed)

@@ -104,7 +104,7 @@ def log_gain(counts: Any, people: Any, chance: Any) -> NDArray[Any]:
     report raises it on average, for its own chance is not above.
 
     >>> log_gain([4, 40], 100, 0.04).round(1).tolist()
-    [-0.8, 59.2]
+    [-0.5, 60.4]
     """
     count, chance = np.broadcast_arrays(*map(np.asarray, (counts, chance)))
     bets = count[..., None] * SHIFTS - people * np.log1p(chance[..., None] * np.expm1(SHIFTS))
