@@ -24,10 +24,9 @@ from sfumato.randomness import seeded
 every_case = pytest.mark.parametrize("case", CASES)
 ONE_PER_CENT = 0.01
 OWNERS_PAGE = Path(__file__).parents[2] / "docs" / "collector" / "owner.md"
-COLUMNS = [(0.005, False), (0.01, False), (0.02, False), (0.05, False)] + [
-    (0.01, True),
-    (0.02, True),
-    (0.05, True),
+COLUMNS = [
+    *((share, False) for share in (0.005, 0.01, 0.02, 0.05)),
+    *((share, True) for share in (0.01, 0.02, 0.05)),
 ]  # of its table: the share that is forged, and whether of the last day's reports
 
 
