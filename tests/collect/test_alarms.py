@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,11 @@ from tests.mechanisms.test_contract import every_report
 
 from sfumato.collect.alarms import KINDS, RATE, alarms, log_change, log_gain, looks
 from sfumato.collect.campaign_file import CampaignFile
+from sfumato.collect.dashboard import Dashboard
+from sfumato.collect.figures import figures_of
+from sfumato.collect.language import Language
 from sfumato.collect.repeats import ROOM, Repeats
+from sfumato.collect.synthetic import people
 from sfumato.collect.tally import CampaignTally
 from sfumato.errors import CampaignError
 from sfumato.mechanisms.item_set import ItemSet
@@ -204,6 +209,29 @@ def test_a_campaign_file_asks_for_the_bounded_estimate(tmp_path) -> None:
         path.write_text(CAMPAIGN + text)
         with pytest.raises(CampaignError, match=said):
             CampaignFile.load(path)
+
+
+@pytest.mark.parametrize("language", ["en", "de", "fr", "es"])
+def test_the_dashboard_says_what_is_noticed_and_which_estimate_is_shown(tmp_path, language) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text(CAMPAIGN + 'hashes = true\n[dashboard]\nestimate = "bounded"\n')
+    campaign, words = CampaignFile.load(path).campaign, Language.load(language)
+    tally = CampaignTally(campaign.estimator)
+    truth = people(campaign.domain, 2000, seeded(1)).columns
+    tally.recount([tally.packing.pack_columns(campaign.mechanism.perturb(truth, seeded(2)))])
+    figures = figures_of(campaign, tally)
+    page = Dashboard(campaign, figures, words).page()
+    assert escape(words("estimate_bounded", times=figures.most_counted)) in page
+    assert [watch.kind for watch in figures.watch] == ["repeat", "impossible"]
+    for watch in figures.watch:
+        said = words(f"watch_{watch.kind}", share=words.percent_up(watch.notices, 2))
+        assert escape(said) in page
+    assert escape(words("watch_rate", rate="1")) in page
+    plain = figures_of(campaign, CampaignTally(campaign.mechanism))
+    assert plain.most_counted is None
+    assert (
+        escape(words("estimate_bounded", times="")) not in Dashboard(campaign, plain, words).page()
+    )
 
 
 # --- the long trial
