@@ -66,7 +66,7 @@ NOT_CALLED = {
 }
 # What a mechanism answers to the library itself, which asks with arrays and cells that it has
 # worked out: of these the kinds are checked at every call, what they hold is not.
-INNER = ("randomise", "observe_private", "private_likelihood", "foretold")
+INNER = ("randomise", "observe_private", "private_likelihood", "most_likely", "foretold")
 HELD = ("[]", "an array")
 LONGEST = 500
 TRIED = 7  # of the wrong values, for each argument
@@ -794,6 +794,10 @@ def of_mechanisms(folder: Path) -> dict[str, Call]:
                     "within": None,
                     "margins": [np.full(size, 1 / size) for size in shape],
                 },
+            ),
+            f"{name}.most_likely": (
+                mechanism.most_likely,
+                {"reports": mechanism.randomise(columns, rng)},
             ),
             f"{name}.observe": (mechanism.observe, {"cells": cells}),
             f"{name}.observe_private": (mechanism.observe_private, {"cells": cells}),

@@ -228,6 +228,8 @@ class SymbolLaw:
     cap: int
     whole: bool  # whether any item of the universe could be told, by its hash
     slope: float = 0.0  # by how much more the variance of a share is where more people hold it
+    hits: Callable[[NDArray[Any]], NDArray[Any]] | None = None  # reports of each itemset's symbol
+    between: tuple[float, float] = (0.0, 1.0)  # of its chance, whatever the basket
     tiers: tuple[int, ...] = ()  # where each begins
     full: Callable[[NDArray[Any]], tuple[NDArray[Any], NDArray[Any]]] | None = None
 

@@ -145,7 +145,7 @@ def test_too_few_and_alarms_are_said_in_words(campaign_path):
     figures = figures_of(campaign, tally)
     figures.alarms.append(Alarm("impossible", ["smoker"], ""))
     page = Dashboard(campaign, figures, Language.load("en")).page()
-    assert "Do you smoke?: reports are spread" in page and "No alarm" not in page
+    assert "Do you smoke?: an answer was reported more often" in page and "No alarm" not in page
 
 
 def test_nothing_that_an_owner_wrote_is_taken_for_markup(tmp_path):
@@ -186,7 +186,7 @@ def test_every_string_is_used():
         used = (
             f'"{key}"' in source
             or f"'{key}'" in source
-            or key.startswith(("state_", "alarm_", "refused_"))
+            or key.startswith(("state_", "alarm_", "watch_", "refused_"))
         )
         assert used, f"'{key}' is used nowhere"
 

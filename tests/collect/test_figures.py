@@ -176,7 +176,7 @@ def test_one_report_again_and_again_raises_an_alarm(kind):
     honest = reports_of(mechanism, 4000)
     forged = [honest[0]] * 6000  # under fresh ids
     tally = tally_of(mechanism, honest + forged)
-    assert {alarm.kind for alarm in alarms(tally, *tally.snapshot())} == {"impossible"}
+    assert "impossible" in {alarm.kind for alarm in alarms(tally, *tally.snapshot())}
 
 
 @pytest.mark.parametrize("kind", ["gamma-diagonal", "questionnaire"])

@@ -15,7 +15,7 @@ from tests.mechanisms.acceptance import REJECT, fit, independence, lag_correlati
 from tests.mechanisms.examples import EXAMPLES, Example, example_ids, joint_codes
 
 from sfumato.bits import Bits
-from sfumato.domain import Category, Columns, Domain
+from sfumato.domain import Category, Columns, Domain, Items
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mechanisms.registry import MECHANISMS, from_spec, mechanism_class
 from sfumato.privacy.guarantee import Guarantee
@@ -115,6 +115,34 @@ def test_no_report_is_more_telling_than_promised(example: Example) -> None:
             rows.max(axis=1)
             <= float(example.mechanism.guarantee.gamma) * rows.min(axis=1) * (1 + 1e-9)
         ).all()
+
+
+def every_report(reports: Domain) -> Columns:
+    """Each report of a domain once, as columns, in the order of their joint cells."""
+    codes = np.unravel_index(np.arange(reports.cells), reports.shape)
+    found: list = []
+    for place, attribute in enumerate(reports):
+        own = [
+            code for code, axis in zip(codes, reports.axes, strict=True) if axis.attribute == place
+        ]
+        basket = isinstance(attribute, Items)
+        found.append(Bits.from_dense(np.stack(own, axis=1).astype(bool)) if basket else own[0])
+    return tuple(found)
+
+
+@every_example
+def test_no_report_is_likelier_than_its_highest_chance(example: Example) -> None:
+    mechanism = example.mechanism
+    found = mechanism.most_likely(every_report(mechanism.private_reports))
+    if found is None:
+        return
+    rows = example.oracle(mechanism) if example.oracle else mechanism.private_channel.to_dense()
+    possible = rows.max(axis=1) > 0  # what no record gives, a server refuses
+    rows, highest, total = rows[possible], found[0][possible], found[1]
+    assert (highest >= rows.max(axis=1) * (1 - 1e-9)).all()
+    gamma = float(mechanism.guarantee.gamma)
+    assert (highest <= gamma * rows.max(axis=1) * (1 + 1e-9)).all()  # and it says something
+    assert rows.max(axis=1).sum() * (1 - 1e-9) <= highest.sum() <= total * (1 + 1e-9)
 
 
 @every_example

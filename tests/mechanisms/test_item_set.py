@@ -18,9 +18,9 @@ from sfumato.mechanisms.item_set import (
     best_buckets,
     collision_variance,
     read_candidates,
-    some_of,
 )
 from sfumato.mechanisms.steps.hashing import buckets_of
+from sfumato.mechanisms.steps.symbols import some_of
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.mine.rules import association_rules
 from sfumato.privacy.guarantee import Guarantee

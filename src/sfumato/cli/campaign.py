@@ -143,6 +143,13 @@ def check(file: File, json: Json = False) -> None:
     print_notes([*found.missing, *found.warnings])
 
 
+NOTICED = {
+    "repeat": "one and the same report again and again",
+    "impossible": "reports for one answer",
+    "day": "reports for one answer today, of today's",
+}
+
+
 def _print_check(found: CampaignCheck) -> None:
 
     rho1, rho2 = found.worst_posterior["rho1"], found.worst_posterior["rho2"]
@@ -172,6 +179,12 @@ def _print_check(found: CampaignCheck) -> None:
     ]
     headings = ["question", "people for ± 2 points", "people a forged report moves", ""]
     print_table(headings, lines, left=1)
+    print()
+    shares = ["never" if each.notices is None else percent(each.notices) for each in found.watch]
+    rows = [[NOTICED[each.kind], share] for each, share in zip(found.watch, shares, strict=True)]
+    print_table(
+        ["forged reports among 10,000, 1,000 of them today's", "noticed from"], rows, left=1
+    )
 
 
 def _shares(found: CampaignCheck) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from fractions import Fraction
 from functools import cached_property
@@ -14,6 +14,7 @@ from sfumato.collect.canonical import canonical, digest
 from sfumato.domain import Domain
 from sfumato.errors import CampaignError
 from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.item_set import ItemSet
 from sfumato.mechanisms.program import Program
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.table.packing import Packing
@@ -48,6 +49,7 @@ class DashboardRules:
     public: bool = False
     least: int = LEAST_SHOWN
     step: int = LEAST_STEP
+    bounded: bool = False  # whether one report sent again and again counts a few times at most
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,14 @@ class Campaign:
     def domain(self) -> Domain:
         """What a record may be, as the mechanism sees it."""
         return self.mechanism.domain
+
+    @cached_property
+    def estimator(self) -> Mechanism:
+        """The mechanism with the estimate that is shown."""
+        if not self.dashboard.bounded:
+            return self.mechanism
+        assert isinstance(self.mechanism, ItemSet)
+        return replace(self.mechanism, bounded=True)
 
     @cached_property
     def turn(self) -> Turn | None:

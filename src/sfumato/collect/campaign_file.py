@@ -41,6 +41,7 @@ from sfumato.mechanisms.registry import mechanism_class
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.received import MOST_NUMBER, MOST_TOML_BYTES, MOST_WHOLE, check_toml, read_text
 
+ESTIMATES = ("plain", "bounded")
 KEYS: dict[str, tuple[str, ...]] = {
     "": (
         "name",
@@ -61,7 +62,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "budget": ("epsilon", "round"),
     "question": ("text", "values", "decline"),
     "text": ("purpose", "consent", "contact"),
-    "dashboard": ("public", "least", "step"),
+    "dashboard": ("public", "least", "step", "estimate"),
     "rounds": ("people",),
 }
 _NAME = re.compile(r"[a-z0-9-]{1,64}")
@@ -231,7 +232,7 @@ def _campaign(text: Text, schema: Text) -> Campaign:
             closes,
             _positive(text, ("budget", "epsilon")),
             _whole(text, ("budget", "round"), 1, 1),
-            _dashboard(text),
+            _dashboard(text, mechanism),
             _announced(text, mechanism, promise),
             sizes,
         )
@@ -321,13 +322,31 @@ def _whole(text: Text, key: Key, default: int, least: int) -> int:
     return default if found is None else int(found)
 
 
-def _dashboard(text: Text) -> DashboardRules:
+def _dashboard(text: Text, mechanism: Mechanism) -> DashboardRules:
     text.table("dashboard", known=KEYS["dashboard"])
     return DashboardRules(
         bool(text.get(("dashboard", "public"), bool, "true or false")),
         _whole(text, ("dashboard", "least"), LEAST_SHOWN, LEAST_SHOWN),
         _whole(text, ("dashboard", "step"), LEAST_STEP, LEAST_STEP),
+        _bounded(text, mechanism),
     )
+
+
+def _bounded(text: Text, mechanism: Mechanism) -> bool:
+    """Whether the estimate is asked for in which a repeated report counts a few times at most."""
+    key = ("dashboard", "estimate")
+    found = text.get(key, str, 'a word, as in estimate = "bounded"')
+    if found not in (None, *ESTIMATES):
+        raise text.error(
+            key, f"no estimate {_shown(found)} ({listing(ESTIMATES)})", near_miss(found, ESTIMATES)
+        )
+    if found == "bounded" and not (isinstance(mechanism, ItemSet) and mechanism.buckets):
+        raise text.error(
+            key,
+            f"a bounded estimate needs reports by hashes, and {mechanism.name} sends none here",
+            hint='give name = "item-set" and hashes = true under [mechanism], or leave it out',
+        )
+    return found == "bounded"
 
 
 def _announced(text: Text, mechanism: Mechanism, promise: Guarantee) -> int | None:

@@ -12,16 +12,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.collect.alarms import Watch, looks
 from sfumato.collect.campaign import Campaign, Words, exactly
 from sfumato.collect.figures import BEYOND, PRIOR
 from sfumato.collect.figures import question as question_figures
 from sfumato.collect.leverage import leverage
 from sfumato.collect.policy import Policy
+from sfumato.collect.synthetic import people
 from sfumato.collect.tally import CampaignTally, Standing
 from sfumato.errors import EstimationError
+from sfumato.randomness import seeded
 
 POINTS = 2.0  # half of the interval that people are counted for
-PEOPLE = 10_000  # for whom 1 % of forged answers are looked at
+PEOPLE, TODAY = 10_000, 1000  # for whom forged answers are looked at; those of the last day
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ class CampaignCheck:
     truthful: float  # the chance that everything in a report is true: the largest, and the
     truthful_least: float  # smallest, by what is asked and answered
     questions: list[QuestionCheck]
+    watch: list[Watch]  # what alarms would notice of 10,000 reports, the last 1,000 of them today's
     missing: list[str]  # translations
     warnings: list[str]
 
@@ -68,9 +72,22 @@ def check(campaign: Campaign) -> CampaignCheck:
         max(told),
         min(told),
         questions,
+        _watched(campaign),
         list(_missing(campaign)),
         [*_warnings(campaign), *(told for _, told in expected if told)],
     )
+
+
+def _watched(campaign: Campaign) -> list[Watch]:
+    """What alarms would notice, found with the reports of synthetic people."""
+    tally = CampaignTally(campaign.estimator)
+    truth = people(campaign.domain, PEOPLE, seeded(1)).columns
+    data = tally.packing.pack_columns(campaign.mechanism.perturb(truth, seeded(2)))
+    width = tally.packing.width
+    earlier = len(data) - TODAY * width
+    tally.recount([data[:earlier]])
+    tally.add([data[at : at + width] for at in range(earlier, len(data), width)])
+    return [look.watch() for look in looks(tally, *tally.snapshot())]
 
 
 def _expected(
@@ -145,6 +162,13 @@ def _missing(campaign: Campaign) -> Iterator[str]:
 
 
 def _warnings(campaign: Campaign) -> Iterator[str]:
+    mechanism = campaign.mechanism
+    may_hash = any(option.name == "hashes" for option in mechanism.options)
+    if may_hash and "buckets" not in mechanism.parameters() and campaign.people is None:
+        yield (
+            "a report sent again and again looks like honest ones here; hashes = true under "
+            "[mechanism] makes it noticeable"
+        )
     if campaign.sent_as_is:
         yield f"sent as they are, outside the promise: {', '.join(campaign.sent_as_is)}"
     usual = Policy()

@@ -11,6 +11,7 @@ from html import escape
 
 from sfumato import __version__
 from sfumato.collect import drawing
+from sfumato.collect.alarms import RATE
 from sfumato.collect.campaign import NO_ANSWER, Campaign
 from sfumato.collect.figures import (
     CAVEATS,
@@ -149,7 +150,11 @@ class Dashboard:
 
     def _say(self) -> str:
         shown = "".join(map(self._question, self.figures.questions))
-        return self._section("say", f"<p>{self._w('say_words')}</p>{shown}") if shown else ""
+        times = self.figures.most_counted
+        bounded = "" if times is None else f"<p>{self._w('estimate_bounded', times=times)}</p>"
+        return (
+            self._section("say", f"<p>{self._w('say_words')}</p>{bounded}{shown}") if shown else ""
+        )
 
     def _question(self, found: QuestionFigures) -> str:
         text = self._question_text(found.name)
@@ -281,8 +286,23 @@ class Dashboard:
         lines = told or [self.words("no_alarms")]
         shown = "".join(f"<li{kind}>{escape(line)}</li>" for line in lines)
         return self._section(
-            "trust", f'<div role="status"><ul>{shown}</ul></div><p>{self._w("one_answer")}</p>'
+            "trust",
+            f'<div role="status"><ul>{shown}</ul></div>{self._watched()}'
+            f"<p>{self._w('one_answer')}</p>",
         )
+
+    def _watched(self) -> str:
+        """What would have been noticed, and how rarely honest people raise an alarm."""
+        words, watch = self.words, self.figures.watch
+        if not watch:
+            return ""
+        lines = (
+            self._w(f"watch_{each.kind}", share=words.percent_up(each.notices, 2))
+            for each in watch
+            if each.notices is not None
+        )
+        shown = "".join(f"<li>{line}</li>" for line in lines)
+        return f"<ul>{shown}</ul><p>{self._w('watch_rate', rate=words.number(100 * RATE))}</p>"
 
     # What was promised?
 

@@ -11,11 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.collect.alarms import Alarm, Watch, looks
+from sfumato.collect.alarms import alarms as alarms
 from sfumato.collect.campaign import Campaign, exactly
-from sfumato.collect.leverage import changed_since, impossible, leverage
+from sfumato.collect.leverage import leverage
 from sfumato.collect.tally import CampaignTally, Standing, estimate
 from sfumato.errors import EstimationError
 from sfumato.estimation.estimate import Estimate
+from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.item_set import ItemSet
 from sfumato.privacy.shuffling import DELTA, shuffled_epsilon
 
 LEVEL = 0.95
@@ -23,8 +27,6 @@ FORGED = 100  # crafted answers whose reach is shown
 PRIOR = 0.05
 STEPS = (10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)  # points that people ask for
 LEAST_SHOWN = 10  # reports below which no share is shown: their errors are guesses too
-LEAST_COMPARED = 100  # reports of a day that are held against those before
-SUSPICIOUS = 1e-6  # chance below which two days are called different
 TOO_FEW = "too few reports so far to say anything of this, or how far it may be off"
 BEYOND = 2.0  # times its interval by which 1 % of forged answers may move a figure
 
@@ -78,15 +80,6 @@ class PairFigures:
 
 
 @dataclass(frozen=True)
-class Alarm:
-    """Something that honest answers do not explain."""
-
-    kind: str
-    columns: list[str]
-    message: str
-
-
-@dataclass(frozen=True)
 class Kept:
     """What was promised to each respondent, and what readers of these figures can learn at most."""
 
@@ -126,6 +119,8 @@ class Figures:
     promise: Kept
     days: list[Day]
     store_bytes: int | None = None
+    watch: list[Watch] = field(default_factory=list)  # what alarms would have noticed
+    most_counted: int | None = None  # times that one report counts, where the estimate is bounded
 
 
 def figures_of(
@@ -138,6 +133,7 @@ def figures_of(
     """The figures of a campaign as its reports stand now."""
     rows, counts = tally.snapshot()
     shown = enough and rows > 0
+    seen = looks(tally, rows, counts) if shown else []
     return Figures(
         name=campaign.name,
         title=dict(campaign.title),
@@ -148,10 +144,18 @@ def figures_of(
         enough=enough,
         questions=[question(each, rows, counts) for each in tally.singles] if shown else [],
         pairs=[pair(each, rows, counts) for each in tally.pairs] if shown else [],
-        alarms=alarms(tally, rows, counts) if shown else [],
+        alarms=[alarm for look in seen for alarm in look.alarms()],
         promise=kept(campaign, rows),
         days=days_of(days),
+        watch=[look.watch() for look in seen],
+        most_counted=_most_counted(tally.mechanism, rows) if shown else None,
     )
+
+
+def _most_counted(mechanism: Mechanism, rows: int) -> int | None:
+    if isinstance(mechanism, ItemSet) and mechanism.bounded:
+        return mechanism.most_counted(rows)
+    return None
 
 
 def question(standing: Standing, rows: int, counts: Mapping[Any, NDArray[Any]]) -> QuestionFigures:
@@ -215,23 +219,6 @@ def pair(standing: Standing, rows: int, counts: Mapping[Any, NDArray[Any]]) -> P
     except EstimationError as error:
         return PairFigures(*head, [], [], error.message)
     return PairFigures(*head, values.tolist(), stderrs.tolist())
-
-
-def alarms(tally: CampaignTally, rows: int, counts: Mapping[Any, NDArray[Any]]) -> list[Alarm]:
-    """What honest answers do not explain."""
-    found = []
-    for standing in tally.watched:
-        if places := impossible(standing, rows, counts):
-            told = f"{len(places)} counts of reports are further off than any crowd's answers"
-            found.append(Alarm("impossible", list(standing.names), told))
-    earlier, before = tally.before
-    if min(earlier, rows - earlier) >= LEAST_COMPARED:
-        threshold = SUSPICIOUS / max(1, len(tally.watched))
-        for standing in tally.watched:
-            if changed_since(standing, before, counts) < threshold:
-                told = "the reports of today do not follow the law of those before"
-                found.append(Alarm("day", list(standing.names), told))
-    return found
 
 
 def kept(campaign: Campaign, rows: int) -> Kept:

@@ -1,4 +1,4 @@
-"""Leverage: how far one crafted report can move an estimate, and counts that no honest crowd gives.
+"""Leverage: how far one crafted report can move an estimate.
 
 A report adds (A⁻ᵀw)_v to the estimate of w·x, whatever mechanism made it; a forger chooses v.
 """
@@ -12,13 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels import Channel
+from sfumato.channels.decoded import Decoded
 from sfumato.channels.subset import SubsetBits
 from sfumato.collect.tally import Standing
 from sfumato.observation import CellTally, ItemsetTally, Observation
-
-MOST_ENTRIES = 1 << 20  # of a channel that is written down to look for impossible counts
-SIGMAS = 4.0  # beyond which a count is called impossible
 
 
 def leverage(standing: Standing, counts: Mapping[Any, NDArray[Any]]) -> NDArray[Any] | None:
@@ -28,6 +25,9 @@ def leverage(standing: Standing, counts: Mapping[Any, NDArray[Any]]) -> NDArray[
     seen = standing.seen
     if seen is None or not isinstance(seen.tally, CellTally | ItemsetTally):
         return None
+    if isinstance(seen.channel, Decoded):  # whichever bucket or symbol the item has, one report
+        own, other = seen.channel.own, seen.channel.other
+        return np.full(math.prod(part.size for part in standing.cells), (1 - other) / (own - other))
     # A forger may send what nobody else has sent, so every entry counts as one that occurs.
     channel = seen.channel.settle(counts[seen.tally.key] + 1e-9)
     influence = np.asarray(channel.solve_adjoint(_weights(standing, seen)))
@@ -71,59 +71,3 @@ def _most_of_itemsets(
         up, down = ordered[:, -chosen:], ordered[:, :chosen]
     up, down = everyone + up.sum(axis=1), everyone + down.sum(axis=1)
     return np.maximum(np.abs(up), np.abs(down)).max(axis=0)
-
-
-def impossible(standing: Standing, rows: int, counts: Mapping[Any, NDArray[Any]]) -> list[int]:
-    """The entries of a question's tally that no crowd of honest people gives: below N·min_u A[v, u]
-    or above N·max_u A[v, u], by more than four standard deviations.
-    """
-    seen = standing.seen
-    if seen is None or not rows or not isinstance(seen.tally, CellTally):
-        return []
-    table = counts[seen.tally.key].ravel()
-    if math.prod(seen.channel.inputs) * table.size > MOST_ENTRIES:
-        return []
-    # Shares that were planned are held against what came; only a law that is the data's own is
-    # read off them.
-    known = seen.channel.settled
-    channel = seen.channel if known else seen.channel.settle(counts[seen.tally.key])
-    low, high = _range(channel)
-    reach = SIGMAS * np.sqrt(rows * np.maximum(low, high) * (1 - np.minimum(low, high))) + SIGMAS
-    found = (table < rows * low - reach) | (table > rows * high + reach)
-    return [int(place) for place in np.flatnonzero(found & _told(channel))]
-
-
-def _told(channel: Channel) -> NDArray[np.bool_]:
-    """Which entries of the tally follow from the cells of the question alone."""
-    closed = channel.closed
-    return np.ones(math.prod(channel.outputs), dtype=bool) if closed is None else closed.ravel()
-
-
-def _range(channel: Channel) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The least and the largest chance of each report, whatever the truth."""
-    dense = np.clip(channel.to_dense(), 0.0, 1.0)
-    return dense.min(axis=1), dense.max(axis=1)
-
-
-def changed_since(
-    standing: Standing, before: Mapping[Any, NDArray[Any]], counts: Mapping[Any, NDArray[Any]]
-) -> float:
-    """The p-value of the hypothesis that the reports of today follow the law of those before
-    (χ² of homogeneity); 1 where there is nothing to compare.
-    """
-    from scipy.stats import chi2
-
-    seen = standing.seen
-    if seen is None or not isinstance(seen.tally, CellTally):
-        return 1.0
-    old = before[seen.tally.key].ravel()
-    new = counts[seen.tally.key].ravel() - old
-    both = np.stack([old, np.maximum(new, 0.0)])[:, (old + new > 0) & _told(seen.channel)]
-    totals = both.sum(axis=1)
-    if both.shape[1] < 2 or totals.min() <= 0:
-        return 1.0
-    expected = np.outer(totals, both.sum(axis=0)) / totals.sum()
-    kept = expected.min(axis=0) >= 5  # the law of χ² needs a few in every cell
-    statistic = float((((both - expected) ** 2 / expected)[:, kept]).sum())
-    freedom = int(kept.sum()) - 1
-    return float(chi2.sf(statistic, freedom)) if freedom > 0 else 1.0

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arguments import checked
+from sfumato.bits import Bits
 from sfumato.channels import Channel, NotLumpableError, Product, Retain
 from sfumato.domain import Cells, Columns, Domain
 from sfumato.errors import DataError, ParameterError, PrivacyError, Unanswerable, listing
@@ -202,6 +203,23 @@ class Mechanism(ABC):
         if not channel.settled and margins is not None:
             channel = channel.settle(reduce(np.multiply.outer, margins))
         return safe_log(channel.to_dense())[np.ravel_multi_index(tuple(codes), channel.outputs)]
+
+    def most_likely(self, reports: Columns) -> tuple[NDArray[Any], float] | None:
+        """The highest chance that any record gives each of these private reports, and a bound on
+        its sum over all reports; None where a tally counts whole reports anyhow, or none is known.
+
+        By default for columns reported as themselves: no record makes a report more than γ times as
+        likely as one that differs from it everywhere does.
+        """
+        gamma = float(self.guarantee.gamma)
+        if self.private_reports != self.domain.private or gamma == math.inf:
+            return None
+        if not self.private_channel.settled:
+            return None
+        shown = axis_codes(reports)
+        sizes = [axis.size for axis in self.domain.private.axes]
+        others = [(code + 1) % size for code, size in zip(shown, sizes, strict=True)]
+        return np.minimum(gamma * self.private_channel.chances(shown, others), 1), gamma**2
 
     def private_channel_over(self, axes: Sequence[int]) -> Channel:
         """The channel of a few private axes; override it where the whole channel is costly to write
@@ -416,6 +434,17 @@ def safe_log(chances: NDArray[Any]) -> NDArray[Any]:
 
 def _assigned(part: Cells, column: Any) -> NDArray[np.intp]:
     return np.asarray(part.assign(column)).astype(np.intp)
+
+
+def axis_codes(columns: Columns) -> list[NDArray[np.intp]]:
+    """The codes of every axis: those of a column, or whether a basket holds an item."""
+    codes: list[NDArray[np.intp]] = []
+    for column in columns:
+        if isinstance(column, Bits):
+            codes += list(column.to_dense().T.astype(np.intp))
+        else:
+            codes.append(np.asarray(column).astype(np.intp))
+    return codes
 
 
 def rows_of(columns: Columns) -> int:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sfumato.arguments import checked
 from sfumato.bits import Bits
 from sfumato.channels import Channel, Dense, Product, Retain, Unary
-from sfumato.domain import Cells, Columns, Domain, Items, as_bits
+from sfumato.domain import Cells, Codes, Columns, Domain, Items, as_bits
 from sfumato.errors import DataError, EstimationError, ParameterError, PrivacyError, SchemaError
 from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, safe_log
 from sfumato.mechanisms.options import Option, keep_of
@@ -97,6 +97,13 @@ class ItemFlips(Mechanism):
         factors = [Unary(self.p[list(items)], self.q[list(items)]) for items in own]
         values = tuple(part.attribute.cells() for part in cells)
         return Observation(values, tally, Product.of(*factors) if len(own) > 1 else factors[0])
+
+    def most_likely(self, reports: Columns) -> tuple[NDArray[Any], float] | None:
+        private = self.domain.private
+        if private.baskets:
+            return super().most_likely(reports)
+        found = likeliest_bits(reports[0], self.p, self.q, item_places(private))
+        return found, float(self.guarantee.gamma)
 
     def private_likelihood(
         self,
@@ -326,6 +333,17 @@ def _bit_odds(there: NDArray[Any], ones: NDArray[Any], zeros: NDArray[Any]) -> N
     """How much likelier each bit is if its value is the true one."""
     shown, hidden = ones / np.maximum(1 - zeros, 1e-12), (1 - ones) / np.maximum(zeros, 1e-12)
     return np.where(there, shown, hidden)
+
+
+def likeliest_bits(
+    bits: Codes | Bits, ones: NDArray[Any], zeros: NDArray[Any], columns: Iterable[Sequence[int]]
+) -> NDArray[Any]:
+    """The highest chance of each row of bits under any record with one true item of each column."""
+    assert isinstance(bits, Bits)
+    shown = bits.to_dense()
+    logs = safe_log(np.where(shown, 1 - zeros, zeros)).sum(axis=1)
+    odds = safe_log(_bit_odds(shown, ones, zeros))
+    return np.exp(logs + sum(odds[:, list(items)].max(axis=1) for items in columns))
 
 
 def item_places(private: Domain) -> list[range]:

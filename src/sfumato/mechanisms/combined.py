@@ -155,6 +155,17 @@ class Combined(Mechanism):
                 parts.append(replace(seen, tally=renamed(seen.tally, names)) if changed else seen)
         return joined(parts, cells)
 
+    def most_likely(self, reports: Columns) -> tuple[NDArray[Any], float] | None:
+        """The product of what each part says of its own columns."""
+        highest, total = np.ones(rows_of(reports)), 1.0
+        for part, names in zip(self.parts, self.report_names, strict=True):
+            own = (self.private_reports.index(names[n]) for n in part.private_reports.names)
+            found = part.most_likely(tuple(reports[place] for place in own))
+            if found is None:
+                return None
+            highest, total = highest * found[0], total * found[1]
+        return highest, total
+
     def private_likelihood(
         self,
         reports: Columns,

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arguments import checked
+from sfumato.bits import Bits
 from sfumato.channels import Channel, CutBaskets, CutRecords, Dense, NotLumpableError, Sizes
 from sfumato.channels.cut import beyond_cutoff, kept_inside
 from sfumato.domain import Cells, Columns, Domain, Numeric
@@ -205,6 +206,18 @@ class CutAndPaste(Mechanism):
         shape = tuple(len(items) for items in own)
         values = tuple(part.attribute.cells() for part in cells)
         return Observation(values, tally, CutRecords(shape, len(private), self.cutoff, self.insert))
+
+    def most_likely(self, reports: Columns) -> tuple[NDArray[Any], float]:
+        """That of a basket which is the report itself: as many as may be are kept of it."""
+        shown = np.arange(self.universe + 1)
+        kept = np.minimum(np.arange(self.cutoff + 1), shown[:, None])
+        some = (self.insert ** (shown[:, None] - kept)).mean(axis=1)
+        highest = some * (1 - self.insert) ** (self.universe - shown)
+        bits = reports[0]
+        assert isinstance(bits, Bits)
+        sets = np.array([math.comb(self.universe, int(size)) for size in shown], dtype=np.float64)
+        sizes = math.prod(attribute.size for attribute in self.private_reports.attributes[1:])
+        return highest[bits.to_dense().sum(axis=1)], float(highest @ sets) * sizes
 
     def private_likelihood(
         self,

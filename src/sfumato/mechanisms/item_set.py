@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from importlib import import_module
@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 from sfumato.channels import Decoded
 from sfumato.domain import Category, Cells, Columns, Domain, Items, Numeric
 from sfumato.errors import FileError, ParameterError, SchemaError, Unanswerable, listing
-from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, safe_log
+from sfumato.mechanisms.base import (
+    Mechanism,
+    Within,
+    check_kept,
+    every_cell,
+    rows_of,
+    safe_log,
+)
 from sfumato.mechanisms.options import Option
 from sfumato.mechanisms.sizes import (
     EVEN,
@@ -53,6 +60,7 @@ USUALLY = 0.6  # of how far items may differ in what a cap takes, how far most o
 # How far items differ in what a cap takes where tiers are told, as a part of that; longer itemsets
 # are held by large baskets, so that a cap takes more of them than of items.
 ITEMS_DIFFER, LONGER_DIFFER = 0.3, 1.5
+NEWTON = 30  # steps towards a rate behind censored counts
 ROOM = 0.1  # by how much more of the most frequent item a cap may leave than of all
 SMALL_WORK = 1 << 22  # hashes that NumPy computes before numba is loaded
 
@@ -96,6 +104,14 @@ class ItemSet(Mechanism):
             beside=True,
             needed=False,
         ),
+        Option(
+            "hashes",
+            "report hashes of items even where items themselves would be more accurate: a report "
+            "that is sent again and again is then noticed, and can be bounded",
+            bool,
+            beside=True,
+            needed=False,
+        ),
     )
     called: ClassVar[Mapping[str, str]] = {
         "buckets": "hash values",
@@ -111,6 +127,7 @@ class ItemSet(Mechanism):
     seeds: int = SEEDS
     pool: str = "sfumato"
     tiers: tuple[int, ...] = ()  # where each begins, the first above the cap; none: not told
+    bounded: bool = field(default=False, compare=False)  # how it is estimated, not what is reported
 
     def __post_init__(self) -> None:
         items = self._items
@@ -168,9 +185,10 @@ class ItemSet(Mechanism):
         *,
         cap: int | None = None,
         candidates: str | Path | Candidates | None = None,
+        hashes: bool = False,
     ) -> Self:
         """Direct over the candidates; without any over the single items, or by collision where
-        that has the smaller error.
+        that has the smaller error or `hashes` are asked for.
         """
         gamma = float(guarantee.gamma)
         if not 1 < gamma < math.inf:
@@ -184,15 +202,18 @@ class ItemSet(Mechanism):
             sets = (
                 candidates if isinstance(candidates, tuple) else read_candidates(candidates, items)
             )
-            most = min(_telling(cap, DIRECT_CAP), len(sets))
-            mechanism = cls(domain, kept, most, sets, tiers=tiers_above(most, len(sets)))
+            most = min(_telling(cap, CAP if hashes else DIRECT_CAP), len(sets))
+            buckets = best_buckets(most, float(kept)) if hashes else 0
+            mechanism = cls(domain, kept, most, sets, buckets, tiers=tiers_above(most, len(sets)))
         else:
-            mechanism = cls._over_items(domain, kept, cap, items.size)
+            mechanism = cls._over_items(domain, kept, cap, items.size, hashes)
         check_kept(mechanism, guarantee)
         return mechanism
 
     @classmethod
-    def _over_items(cls, domain: Domain, gamma: Fraction, cap: int | None, items: int) -> Self:
+    def _over_items(
+        cls, domain: Domain, gamma: Fraction, cap: int | None, items: int, hashes: bool
+    ) -> Self:
         singles = tuple((item,) for item in range(items))
         most, value = min(_telling(cap, DIRECT_CAP), items), float(gamma)
         if most < 1:
@@ -202,7 +223,7 @@ class ItemSet(Mechanism):
         direct = direct_variance(most, items + len(tiers), value)
         collision = collision_variance(hashed, best_buckets(hashed, value), value)
         # With the smaller cap of its own, hashing loses part of the large baskets.
-        if direct <= (collision if hashed == most else LOST_BY_CAP * collision):
+        if not hashes and direct <= (collision if hashed == most else LOST_BY_CAP * collision):
             return cls(domain, gamma, most, singles, tiers=tiers)
         buckets = best_buckets(hashed, value)
         return cls(domain, gamma, hashed, buckets=buckets, tiers=tiers_above(hashed, items))
@@ -370,7 +391,17 @@ class ItemSet(Mechanism):
         whole = not self.candidates
         own, other = self._chances
         slope = (1 - 2 * other) / (own - other)
-        law = SymbolLaw(self._tally(), self.asked, self.decoded, self.kept, self.cap, whole, slope)
+        law = SymbolLaw(
+            self._tally(),
+            self.asked,
+            self.decoded,
+            self.kept,
+            self.cap,
+            whole,
+            slope,
+            lambda counts: self._hits(counts)[: len(self.asked)],
+            (own / float(self.gamma), own),
+        )
         return replace(law, tiers=self.tiers, full=self.full) if self.tiers else law
 
     @property
@@ -378,6 +409,12 @@ class ItemSet(Mechanism):
         """How often a symbol is reported where it is own and kept, and where it is not own."""
         a, b = self._parts
         return a / self.total, 1 / self.buckets if self.buckets else b / self.total
+
+    def most_likely(self, reports: Columns) -> tuple[NDArray[Any], float] | None:
+        if not self.buckets:  # a report is one symbol, which is counted anyhow
+            return None
+        own, _ = self._chances
+        return np.full(rows_of(reports), own / self.seeds), own * self.buckets
 
     def kept(self, counts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """The estimated people who hold each itemset and whose basket kept it, and the variances,
@@ -395,10 +432,11 @@ class ItemSet(Mechanism):
         """The estimated people with each own symbol, and the variances."""
         people = float(np.sum(counts))
         own, other = self._chances
-        found = (self._hits(counts) - people * other) / (own - other)
+        hits, lost = self._bounded_hits(counts) if self.bounded else (self._hits(counts), 1.0)
+        found = (hits - people * other) / (own - other)
         shown = other + (own - other) * np.clip(found / max(people, 1), 0, 1)
         # One report more: of a rare itemset there may be none by chance, which is no certainty.
-        noise = (people * shown * (1 - shown) + 1) / (own - other) ** 2
+        noise = lost * (people * shown * (1 - shown) + 1) / (own - other) ** 2
         return found, noise + self._pool_noise(found, noise, people)
 
     def decoded(self, counts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -412,7 +450,8 @@ class ItemSet(Mechanism):
         held = np.clip(found, 0, people)
         shown = share * own + (1 - share) * other
         noise = held * shown * (1 - shown) + (people - held) * other * (1 - other)
-        noise = (noise + 1) / ((own - other) * share) ** 2  # a report more, as above
+        lost = self._bounded_hits(counts)[1][: len(kept)] if self.bounded else 1.0
+        noise = lost * (noise + 1) / ((own - other) * share) ** 2  # a report more, as above
         return found, noise + (doubt * found) ** 2 + self._pool_noise(found, noise, people)
 
     def _hits(self, counts: NDArray[Any]) -> NDArray[Any]:  # (itemsets,)
@@ -429,6 +468,31 @@ class ItemSet(Mechanism):
         for symbol in range(hits.size):
             hits[symbol] = table[seeds, self._collide.hashed(np.array(symbol), seeds)].sum()
         return hits
+
+    def most_counted(self, people: float) -> int:
+        """How often one hash and bucket is counted at most where gain is bounded: if everybody held
+        one item, fewer than one hash in twenty would show its bucket more often.
+        """
+        from scipy.stats import poisson
+
+        return int(poisson.ppf(0.95, people * self._chances[0] / self.seeds)) + 1
+
+    def _bounded_hits(self, counts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """How many reports each symbol had, a hash and bucket counted a few times at most, and by
+        how much that raises the variance: right-censored Poisson counts X, their rate x such that
+        E min(X, c) = x·P(X < c−1) + c·P(X ≥ c) is the mean over hashes.
+        """
+        most = self.most_counted(float(np.sum(counts)))
+        mean = self._hits(np.minimum(counts, most)) / self.seeds
+        mean = np.clip(mean, 1e-9, most - 1 / self.seeds)
+        rate = mean.copy()
+        for _ in range(NEWTON):  # it is concave in x, and grows by P(X < c)
+            capped = most * (1 - _fewer(most, rate))
+            rate += (mean - capped - rate * _fewer(most - 1, rate)) / _fewer(most, rate)
+        square = rate**2 * _fewer(most - 2, rate) + rate * _fewer(most - 1, rate)
+        square += most**2 * (1 - _fewer(most, rate))
+        lost = (square - mean**2) / (rate * _fewer(most, rate) ** 2)
+        return self.seeds * rate, np.maximum(lost, 1.0)
 
     def _left(
         self, every: NDArray[Any], variance: NDArray[Any], people: float
@@ -559,6 +623,13 @@ class ItemSet(Mechanism):
             hit = shown[0] == symbol
         chance = groups @ np.array([other, own])  # of a hit, group by group
         return safe_log(np.where(hit[:, None], chance, 1 - chance))
+
+
+def _fewer(count: int, rate: NDArray[Any]) -> NDArray[Any]:
+    """P(X < count) of a Poisson variable."""
+    from scipy.special import pdtr
+
+    return np.maximum(pdtr(count - 1, rate), 1e-9) if count > 0 else np.zeros_like(rate)
 
 
 def _telling(cap: int | None, usual: int) -> int:

@@ -18,7 +18,7 @@ from sfumato.arguments import checked
 from sfumato.channels.subset import SubsetBits
 from sfumato.domain import Cells, Columns, Domain, Items
 from sfumato.errors import ParameterError
-from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, safe_log
+from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, rows_of, safe_log
 from sfumato.mechanisms.bitflip import report_items, reported_items
 from sfumato.mechanisms.joint import (
     check_joint,
@@ -127,6 +127,12 @@ class SubsetSelection(Mechanism):
 
     def observe_private(self, cells: Sequence[Cells]) -> Observation:
         return Observation(joint_cells(self.domain.private), item_tally(self._items), self._channel)
+
+    def most_likely(self, reports: Columns) -> tuple[NDArray[Any], float]:
+        a, _, total = self._parts
+        own = self.chosen * a / total / math.comb(self._items.size - 1, self.chosen - 1)
+        sets = math.comb(self._items.size, self.chosen)
+        return np.full(rows_of(reports), own), own * sets
 
     def private_likelihood(
         self, reports: Columns, cells: Sequence[Cells], within: Within | None, margins: Any

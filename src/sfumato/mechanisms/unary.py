@@ -19,7 +19,7 @@ from sfumato.channels import Unary
 from sfumato.domain import Cells, Columns, Domain, Items
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, safe_log
-from sfumato.mechanisms.bitflip import SCALE, report_items, reported_items
+from sfumato.mechanisms.bitflip import SCALE, likeliest_bits, report_items, reported_items
 from sfumato.mechanisms.joint import (
     check_joint,
     joint_cells,
@@ -105,6 +105,11 @@ class UnaryEncoding(Mechanism):
 
     def observe_private(self, cells: Sequence[Cells]) -> Observation:
         return Observation(joint_cells(self.domain.private), item_tally(self._items), self._channel)
+
+    def most_likely(self, reports: Columns) -> tuple[NDArray[Any], float]:
+        size = self._items.size
+        ones, zeros = np.full(size, 0.5), np.full(size, 1 - self.false / SCALE)
+        return likeliest_bits(reports[0], ones, zeros, [range(size)]), float(self.guarantee.gamma)
 
     def private_likelihood(
         self, reports: Columns, cells: Sequence[Cells], within: Within | None, margins: Any

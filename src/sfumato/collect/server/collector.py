@@ -93,7 +93,7 @@ class Collector:
     def _offer(self, file: CampaignFile) -> None:
         """Offer a campaign, or its next round in the place of the one before."""
         number = self.store.enrol(file)
-        tally = CampaignTally(file.campaign.mechanism)
+        tally = CampaignTally(file.campaign.estimator)
         start = time.monotonic()
         tally.recount(self.store.bodies(number))
         counting = time.monotonic() - start
