@@ -181,7 +181,7 @@ def test_one_report_sent_again_and_again_moves_a_bounded_estimate_by_a_few_peopl
     table = table_of(plain, plain.perturb(truth, seeded(1)))
     seed, item = 17, 50
     forged = table.copy()
-    forged[seed, plain._hashed(np.array(item), np.array(seed))] += 200
+    forged[seed, plain._collide.hashed(np.array(item), np.array(seed))] += 200
     own, other = plain._chances
     moved = [
         each.decoded(forged)[0][item] - each.decoded(table)[0][item] for each in (plain, bounded)

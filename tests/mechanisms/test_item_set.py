@@ -385,7 +385,7 @@ def test_the_compiled_loop_sums_what_the_plain_one_does(cap, buckets, items):
     mechanism = ItemSet(universe(items), 19, cap, buckets=buckets, seeds=16)
     counts = np.random.default_rng(1).integers(0, 9, (16, buckets)).astype(float)
     hits = np.zeros(items)
-    sum_hits(counts, mechanism._polynomials.astype(np.uint64), buckets, hits)
+    sum_hits(counts, mechanism._collide.polynomials.astype(np.uint64), buckets, hits)
     own = [buckets_of(mechanism.pool, s, range(items), cap + 1, buckets) for s in range(16)]
     plain = [sum(counts[seed, own[seed][item]] for seed in range(16)) for item in range(items)]
     assert np.allclose(hits, plain) and np.allclose(mechanism._hits(counts), plain)
