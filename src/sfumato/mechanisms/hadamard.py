@@ -18,14 +18,11 @@ from sfumato.channels.hadamard import HadamardSets
 from sfumato.domain import Category, Cells, Columns, Domain
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, safe_log
-from sfumato.mechanisms.joint import check_joint, joint_cells, joint_shares
+from sfumato.mechanisms.joint import check_joint, joint_cells, joint_gamma, joint_shares
 from sfumato.mechanisms.steps import Own, Step
-from sfumato.mechanisms.weights import simple_below
 from sfumato.observation import CellTally, Observation
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.received import Received
-
-FINENESS = 4096  # the denominator of a gamma that is no simple fraction
 
 
 @checked
@@ -54,8 +51,7 @@ class HadamardResponse(Mechanism):
 
     @classmethod
     def promising(cls, guarantee: Guarantee, domain: Domain) -> Self:
-        stated = Fraction(guarantee.gamma) if guarantee.gamma < math.inf else Fraction(0)
-        gamma = simple_below(stated, FINENESS)
+        gamma = joint_gamma(guarantee)
         mechanism = cls(domain.binned(), gamma)
         check_kept(mechanism, guarantee)
         return mechanism

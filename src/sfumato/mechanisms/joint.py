@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.domain import Cells, Columns, Domain, Items
+from sfumato.domain import Cells, Domain, Items
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.gamma_diagonal import check_cells
+from sfumato.mechanisms.steps.base import LARGEST
+from sfumato.mechanisms.weights import simple_below
+from sfumato.privacy.guarantee import Guarantee
 
 MOST_RECORDS = 1024  # different records that are each a value of their own
+FINENESS = 4096  # the denominator of a gamma that is no simple fraction
+MOST_GAMMA = LARGEST // (2 * MOST_RECORDS)  # weights of so many records are summed exactly
+
+
+def joint_gamma(guarantee: Guarantee) -> Fraction:
+    """The largest simple gamma, not above the one asked for, that exact weights realise."""
+    stated = Fraction(guarantee.gamma) if guarantee.gamma < math.inf else Fraction(0)
+    bounded = min(stated, Fraction(MOST_GAMMA))
+    return simple_below(bounded, max(1, min(FINENESS, MOST_GAMMA // max(1, math.ceil(bounded)))))
 
 
 def check_joint(name: str, domain: Domain) -> None:
@@ -25,12 +39,6 @@ def check_joint(name: str, domain: Domain) -> None:
             f"records, where 2 to {MOST_RECORDS:,} can be told apart",
             hint="use the questionnaire, or fewer columns and coarser cells",
         )
-
-
-def joint_codes(columns: Columns, shape: tuple[int, ...]) -> NDArray[np.intp]:
-    """The number of each record, the last column changing fastest."""
-    codes = tuple(np.asarray(column).astype(np.intp) for column in columns)
-    return np.ravel_multi_index(codes, shape)
 
 
 def record_items(name: str, private: Domain) -> Domain:

@@ -23,17 +23,16 @@ from sfumato.mechanisms.bitflip import report_items, reported_items
 from sfumato.mechanisms.joint import (
     check_joint,
     joint_cells,
+    joint_gamma,
     joint_shares,
     record_items,
 )
 from sfumato.mechanisms.steps import Step, Subset
-from sfumato.mechanisms.weights import simple_below
 from sfumato.observation import Observation, item_tally
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.received import Received
 
 CHUNK = 1 << 12  # rows at a time: each has an order of all records
-FINENESS = 4096  # the denominator of a gamma that is no simple fraction
 
 
 @checked
@@ -70,8 +69,7 @@ class SubsetSelection(Mechanism):
     def promising(cls, guarantee: Guarantee, domain: Domain) -> Self:
         domain = domain.binned()
         check_joint(cls.name, domain)
-        stated = Fraction(guarantee.gamma) if guarantee.gamma < math.inf else Fraction(0)
-        gamma = simple_below(stated, FINENESS)
+        gamma = joint_gamma(guarantee)
         cells = domain.private.cells
         chosen = min(max(1, round(cells / (float(gamma) + 1))), cells - 1)
         mechanism = cls(domain, gamma, chosen)
