@@ -302,9 +302,11 @@ def test_more_people_than_a_minute_takes_are_sent_without_a_token(
 
 @pytest.mark.parametrize(("refused", "stops"), [(0, False), (1, False), (2, True)])
 def test_only_a_batch_that_is_refused_whole_stops_the_client(refused: int, stops: bool) -> None:
-    answer = {"stored": 2 - refused, "refused": [{"kind": "invalid"}] * refused}
+    refusals = [{"kind": "invalid", "index": place} for place in range(refused)]
+    answer = {"stored": 2 - refused, "repeated": 0, "refused": refusals}
     client = SimpleNamespace(
-        transport=SimpleNamespace(post=lambda *_: answer), address=SimpleNamespace(campaign="/c")
+        transport=SimpleNamespace(post=lambda *_: answer),
+        address=SimpleNamespace(campaign="/c", origin="http://c"),
     )
     with pytest.raises(CampaignError, match="invalid") if stops else nullcontext():
-        assert Client._post(client, [{}, {}], b"") is answer
+        assert Client._post(client, [{}, {}], b"")["stored"] == 2 - refused

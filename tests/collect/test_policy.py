@@ -18,6 +18,7 @@ from tests.collect.speaking import CAMPAIGN, speaking
 from typer.testing import CliRunner
 
 from sfumato.cli import app
+from sfumato.collect.canonical import digest
 from sfumato.collect.client import Client
 from sfumato.collect.own_ledger import own_ledger
 from sfumato.collect.people import known_as
@@ -41,9 +42,10 @@ DEALT = {"step": "deal", "columns": [0], "reports": [0, 1, 2], "weights": [1 << 
 
 def asking(steps: list[Any], *attributes: Any, gamma: str = "19/1", **more: Any) -> dict[str, Any]:
     """What a server may say of a campaign."""
-    document = {"name": "c", "round": 1, "hash": "0" * 64, "open": True, "title": {"en": "x"}}
-    said = {"domain": {"attribute": attributes}, "program": {"version": 1, "steps": steps}}
-    return {**document, **said, "promise": {"gamma": gamma}, "questions": {}, **more}
+    document = {"name": "c", "open": True, "title": {"en": "x"}}
+    said = {"domain": {"attribute": list(attributes)}, "program": {"version": 1, "steps": steps}}
+    hashed = {"hash": digest(said | {"round": 1}), "round": 1}
+    return {**document, **said, **hashed, "promise": {"gamma": gamma}, "questions": {}, **more}
 
 
 DISHONEST = {
@@ -157,7 +159,9 @@ def test_what_a_respondent_allows_is_sent(home):
         run(f"send {url} me.csv --public hiv")
         assert json.loads(bodies[0])["reports"][0]["values"][0] == 1
     with serving(DISHONEST["promises nothing"][0]) as (url, bodies):
-        Client(url, at_most=1e30).answer(MINE)
+        with pytest.raises(PrivacyError, match="above your budget of 6"):
+            Client(url, at_most=1e30).answer(MINE)
+        Client(url, at_most=1e30, budget=100).answer(MINE)
         assert len(bodies) == 1
 
 
@@ -167,7 +171,7 @@ def test_the_terms_are_shown_before_anything_is_drawn(home):
         (home / "me.csv").write_text("hiv,age\nyes,old\n")
         (home / "no.csv").write_text("hiv,age\nmaybe,old\n")
         shown = run(f"send {url} me.csv --public hiv").stderr
-        for words in ("0" * 64, "gamma             19 (epsilon 2.944)", "at most 50 %",
+        for words in (document["hash"], "gamma             19 (epsilon 2.944)", "at most 50 %",
                       "sent as it is     hiv", "answered before   0 times"):  # fmt: skip
             assert words in shown
         assert "1 time; epsilon 2.944 is spent of the 6" in run(
@@ -393,7 +397,7 @@ def test_a_report_under_another_spelling_is_repeated(home):
     document = asking([KARY | {"columns": [0], "reports": [0]}], HIV)
     book = Ledger.create(home / "l.db", None)
     with serving(document) as (url, bodies):
-        report = {"campaign": "0" * 64, "id": "A" * 22, "values": [1]}
+        report = {"campaign": document["hash"], "id": "A" * 22, "values": [1]}
         for name, person in (("localhost", "Ann"), ("127.1", "ann")):
             key = f"{url.removesuffix('/c').replace('127.0.0.1', name)} {person}"
             book.answer(key, "c round 1", Guarantee(19), lambda: report)

@@ -246,7 +246,7 @@ DISHONEST: dict[str, tuple[Change, str]] = {
     "another campaign for one browser": (
         lambda p: another_campaign(p) if p.path.startswith("/v1/campaigns/")
         and "Android" in p.asked["user-agent"] else p,
-        "the campaign: other bytes than those expected (6 of 30",
+        "the campaign: other bytes than those expected (12 of 60",
     ),
 }  # fmt: skip
 # What is right in itself is told by a file or manifest that says what should be there.

@@ -124,11 +124,7 @@ class Campaign:
     @property
     def sent_as_is(self) -> list[str]:
         """What is sent as it is, in words."""
-        names = self.domain.names
-        return [
-            names[place] if what == "value" else f"the size of {names[place]}"
-            for place, what in self.program.sent_as_is
-        ]
+        return list(self.program.sent_of(self.domain).values())
 
     @cached_property
     def packing(self) -> Packing:

@@ -134,16 +134,17 @@ def truthful(campaign: Campaign) -> list[float]:
     """
     program = campaign.program
     questions = range(len(program.dealt.questions)) if program.dealt is not None else (None,)
-    records = ([_value(column, last) for column in program.inputs] for last in (False, True))
+    records = ([_value(column, share) for column in program.inputs] for share in (0, 0.01, 0.5, 1))
     return [
         float(program.truthful(record, question)) for record in records for question in questions
     ]
 
 
-def _value(column: Any, last: bool) -> Any:
+def _value(column: Any, share: float) -> Any:
+    """A basket of so many of its items, or a code so far along."""
     if column.basket:
-        return [column.size - 1] if last else []
-    return column.size - 1 if last else 0
+        return list(range(math.ceil(share * column.size)))
+    return round(share * (column.size - 1))
 
 
 def _missing(campaign: Campaign) -> Iterator[str]:
@@ -171,6 +172,11 @@ def _warnings(campaign: Campaign) -> Iterator[str]:
         )
     if campaign.sent_as_is:
         yield f"sent as they are, outside the promise: {', '.join(campaign.sent_as_is)}"
+    if campaign.budget is not None and campaign.budget < campaign.guarantee.epsilon:
+        yield (
+            f"[budget] epsilon = {campaign.budget:g} is less than one answer costs "
+            f"({campaign.guarantee.epsilon:.3g}): nobody can answer"
+        )
     usual = Policy()
     if campaign.promise.gamma > usual.at_most:
         yield (

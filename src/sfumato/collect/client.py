@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.bits import Bits
-from sfumato.collect.campaign import ID_LENGTH, report_body
+from sfumato.collect.campaign import ID_LENGTH, frozen_parts, report_body
+from sfumato.collect.canonical import digest
 from sfumato.collect.people import known_as, numbered
 from sfumato.collect.policy import CampaignTerms, Policy
 from sfumato.collect.transport import Address, Transport
@@ -28,7 +29,7 @@ from sfumato.mechanisms.steps import Draws
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.privacy.ledger import Ledger
 from sfumato.randomness import Keystream, secure
-from sfumato.received import Received, slips_told
+from sfumato.received import Received, shown, slips_told
 from sfumato.table import Table, read
 
 MOST_REPORTS, MOST_BYTES = 1000, 256 << 10  # that a server takes at once
@@ -65,6 +66,12 @@ class Survey:
     def __post_init__(self) -> None:
         self._check_said()
         self.program.check_reads(self.domain)
+        parts = frozen_parts(self.domain, self.program, self._given["round"].whole(1))
+        if (computed := digest(parts)) != self.hash:
+            raise PrivacyError(
+                f"its hash is {shown(self.hash)}, but questions, program and round have {computed}",
+                hint="do not answer, and tell whoever runs the campaign",
+            )
         if not self.promise.allows(self.guarantee):
             raise PrivacyError(
                 f"the server's program has {self.guarantee}, above its promise of {self.promise}",
@@ -106,9 +113,11 @@ class Survey:
         return self.program.guarantee(self.domain, self.document["promise"].get("sizes", ()))
 
     @property
-    def sent_as_is(self) -> tuple[str, ...]:
-        """The columns of which something is sent as it is: their value, or a basket's size."""
-        return tuple(self.domain.names[place] for place, _ in self.program.sent_as_is)
+    def sent_as_is(self) -> dict[str, str]:
+        """The columns of which something is sent as it is, with what in words: their value, or a
+        basket's size.
+        """
+        return self.program.sent_of(self.domain)
 
     @property
     def hash(self) -> str:
@@ -202,7 +211,7 @@ class Client:
             survey.release,
             survey.hash,
             survey.guarantee,
-            survey.sent_as_is,
+            tuple(survey.sent_as_is.values()),
             min(survey.budget, self.policy.budget),
             None if had is None else max(times for _, times in had),
             None if had is None else max(epsilon for epsilon, _ in had),
@@ -210,7 +219,8 @@ class Client:
 
     def check(self) -> None:
         """Refuse a campaign that is above the limits of the one who answers."""
-        self.policy.check(self.survey.guarantee, self.survey.sent_as_is)
+        survey, kept = self.survey, self.ledger is not None
+        self.policy.check(survey.guarantee, survey.sent_as_is, kept=kept)
 
     def question(self, person: str = "") -> tuple[str, ...]:
         """The columns that this person is asked: all, or those of the question dealt to them."""
@@ -305,7 +315,7 @@ class Client:
                 key = self._key(person)
                 dealt = None
                 if survey.program.dealt is not None:
-                    dealt = book.deal(key, survey.release, self._deal)
+                    dealt = self._known(book.deal(key, survey.release, self._deal))
                 reports.append(
                     book.answer(
                         key,
@@ -317,13 +327,16 @@ class Client:
                     )
                 )
         if any(report["campaign"] != survey.hash for report in reports):
-            raise CampaignError(
-                f"the ledger {self.ledger.path.name} holds a report to another version of "
-                f"'{survey.release}', which this one cannot take; nothing was sent",
-                hint="if this is another survey under its name, answer it with a new ledger: the "
-                "two reports cost what they cost together",
-            )
+            raise self._changed()
         return reports
+
+    def _changed(self) -> CampaignError:
+        return CampaignError(
+            f"the ledger {self._book.path.name} holds a report to another version of "
+            f"'{self.survey.release}', which this one cannot take; nothing was sent",
+            hint="if this is another survey under its name, answer it with a new ledger: the "
+            "two reports cost what they cost together",
+        )
 
     def _deal(self) -> int | None:
         return self.survey.program.deal(self._draws)
@@ -337,7 +350,14 @@ class Client:
                 hint="give ledger=…, or answer all questions",
             )
         self.check()
-        return int(self._book.deal(self._key(person), self.survey.release, self._deal))
+        return self._known(self._book.deal(self._key(person), self.survey.release, self._deal))
+
+    def _known(self, question: Any) -> int:
+        """A question that the ledger says was dealt: another version may have had more of them."""
+        dealt = self.survey.program.dealt
+        if dealt is None or not 0 <= int(question) < len(dealt.questions):
+            raise self._changed()
+        return int(question)
 
     def _drawn(self, record: Any, question: int | None) -> dict[str, Any]:
         asked = self.survey.program.asked(question)
@@ -354,14 +374,20 @@ class Client:
 
     def _post(self, reports: Sequence[Mapping[str, Any]], body: bytes) -> Any:
         found = self.transport.post(f"{self.address.campaign}/reports", body)
-        kinds = {refused["kind"] for refused in found["refused"]}
-        if kinds and len(found["refused"]) == len(reports):
-            hints = found.get("hints", {})
-            raise CampaignError(
-                f"the server refused the reports: {', '.join(sorted(kinds))}",
-                hint="; ".join(str(hints[kind]) for kind in sorted(kinds) if kind in hints) or None,
-            )
-        return found
+        with slips_told(f"the answer of {self.address.origin}"):
+            kinds = {str(refused["kind"]) for refused in found["refused"]}
+            if kinds and len(found["refused"]) == len(reports):
+                hints = found.get("hints", {})
+                raise CampaignError(
+                    f"the server refused the reports: {', '.join(sorted(kinds))}",
+                    hint="; ".join(str(hints[kind]) for kind in sorted(kinds) if kind in hints)
+                    or None,
+                )
+            return {
+                "stored": int(found["stored"]),
+                "repeated": int(found["repeated"]),
+                "refused": [{"index": int(refused["index"])} for refused in found["refused"]],
+            }
 
     def _mark_sent(self, persons: Sequence[str]) -> None:
         if self.ledger is not None:

@@ -11,9 +11,10 @@ from sfumato.domain import Domain
 from sfumato.errors import DataError, SchemaError, near_miss
 from sfumato.table import Table, reader_of
 
-# Letters that nobody sees (Default_Ignorable_Code_Point of Unicode) and that are not of category C.
+# Letters that nobody sees (Default_Ignorable_Code_Point of Unicode, and the empty pattern of
+# Braille) and that are not of category C.
 UNSEEN = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8"
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8"
     "\U000e0000-\U000e0fff]"
 )
 

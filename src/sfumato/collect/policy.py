@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -79,8 +79,8 @@ class Policy:
     """The limits of a respondent, which no server can raise: the largest gamma, the columns that
     may be sent as they are, and the epsilon that one server may have of one person.
 
-    >>> Policy(public=("region",)).check(Guarantee(19), ("region",))
-    >>> Policy().check(Guarantee(50), ())
+    >>> Policy(public=("region",)).check(Guarantee(19), {"region": "region"})
+    >>> Policy().check(Guarantee(50), {})
     Traceback (most recent call last):
     sfumato.errors.PrivacyError: this campaign has gamma 50 (epsilon 3.912), above your limit...
     """
@@ -144,8 +144,12 @@ class Policy:
             self.budget if budget is None else budget,
         )
 
-    def check(self, guarantee: Guarantee, sent_as_is: Collection[str]) -> None:
-        """Refuse what is above the limits, before anything is drawn."""
+    def check(
+        self, guarantee: Guarantee, sent_as_is: Mapping[str, str], *, kept: bool = True
+    ) -> None:
+        """Refuse what is above the limits, before anything is drawn. Where no ledger keeps what was
+        spent, one answer alone must be within the budget.
+        """
         if not Guarantee(self.at_most).allows(guarantee):
             after = math.ceil(100 * guarantee.worst_posterior(PRIOR) - 1e-9)
             raise PrivacyError(
@@ -155,7 +159,13 @@ class Policy:
                 gamma=guarantee.gamma,
                 at_most=self.at_most,
             )
-        strange = [name for name in sent_as_is if name not in self.public]
+        if not kept and guarantee.epsilon > self.budget:
+            raise PrivacyError(
+                f"one answer to this campaign costs epsilon {guarantee.epsilon:.3g}, above your "
+                f"budget of {self.budget:g} for a server; nothing was drawn or sent",
+                hint="do not answer; or allow it yourself, by --budget, in Python budget=",
+            )
+        strange = [words for name, words in sent_as_is.items() if name not in self.public]
         if strange:
             raise PrivacyError(
                 f"this campaign sends {listing(strange)} as it is, without a blur, which you did "

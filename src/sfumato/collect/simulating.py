@@ -89,7 +89,11 @@ def simulated(
         at_once = AT_ONCE if server is None else None  # our own server has no limit
         name = f"{address.rstrip('/')}/{campaign.name}"
         # Nobody is there to be protected: what the campaign asks, synthetic people answer.
-        freely: dict[str, Any] = {"at_most": math.inf, "public": campaign.domain.names}
+        freely: dict[str, Any] = {
+            "at_most": math.inf,
+            "public": campaign.domain.names,
+            "budget": math.inf,
+        }
         client = Client(name, token=token, at_once=at_once, **freely)
         stored = answer_all(client, truth, progress)
     seconds = time.perf_counter() - start

@@ -9,8 +9,10 @@ import random
 import re
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -22,7 +24,8 @@ from sfumato.received import parsed_json
 FIRST_WAIT, LONGEST_WAIT = 1.0, 2 * 3600.0  # seconds between two attempts, doubling
 LONGEST_PATIENCE = 14 * 24 * 3600.0
 LIMITED_PATIENCE = 180.0  # with a server that says when the next minute's reports may come
-TIMEOUT = 30.0
+TIMEOUT, DEADLINE = 30.0, 120.0  # seconds without a byte, and for a whole answer
+LATE = 598  # the status of an answer that did not end; it is not asked for again
 MOST_ANSWER = 64 << 20  # bytes of an answer that are read
 USUAL_PORTS = {"http": 80, "https": 443}
 LOOPBACK = "127.0.0.1"  # stands for every name by which a machine calls itself
@@ -52,15 +55,16 @@ class Address:
 
     @classmethod
     def parse(cls, url: str) -> Address:
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname or "", parts.port
+            host.encode("idna")
+        except ValueError:  # of brackets, ports or letters that cannot be
+            parts, host, port = urlsplit(""), "", None
         path = parts.path.rstrip("/").removesuffix("/dashboard/owner").removesuffix("/dashboard")
         name = path.rpartition("/")[2]
-        try:
-            port = parts.port
-        except ValueError:
-            port = -1
-        host = parts.hostname or ""
-        if parts.scheme not in ("http", "https") or not re.fullmatch(r"\S+", host) or port == -1:
+        known = parts.scheme in ("http", "https") and re.fullmatch(r"[^\s%]+", host)
+        if not known or not re.fullmatch("[a-z0-9-]{0,64}", name):
             raise ParameterError(
                 "this is no address of a campaign", hint="as in https://example.org/health-2027"
             )
@@ -103,7 +107,7 @@ def same_host(host: str) -> str:
     ('127.0.0.1', '192.0.2.1', 'xn--bcher-kva.example')
     """
     try:
-        name = host.rstrip(".").encode("idna").decode().lower()
+        name = host.encode("idna").decode().rstrip(".").lower()
     except UnicodeError:
         name = host.rstrip(".").lower()
     try:
@@ -116,6 +120,8 @@ def same_host(host: str) -> str:
     except ValueError:
         return LOOPBACK if name == "localhost" or name.endswith(".localhost") else name
     address = getattr(address, "ipv4_mapped", None) or address
+    if address.version == 6 and 1 < int(address) < 1 << 32:  # IPv4 as it was once written
+        address = ipaddress.ip_address(int(address))
     return LOOPBACK if address.is_loopback or address.is_unspecified else str(address)
 
 
@@ -143,6 +149,7 @@ class Transport:
     patience: float = 60.0  # seconds for which a request is tried again
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
+    deadline: float = DEADLINE
     _connection: http.client.HTTPConnection | None = field(default=None, repr=False)
 
     def get(self, path: str) -> Any:
@@ -191,29 +198,42 @@ class Transport:
     def _once(
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
     ) -> HttpAnswer:
+        if self._connection is None:
+            self._connection = self._opened()
+        late = threading.Event()
+        timer = threading.Timer(self.deadline, _hang_up, (self._connection, late))
+        timer.daemon = True
+        timer.start()
         try:
-            if self._connection is None:
-                self._connection = self._opened()
             self._connection.request(method, path, body, dict(headers))
             answer = self._connection.getresponse()
-            # Python's parser takes a line that it does not understand for the end of the headers
-            # and keeps what follows as text; a browser reads on.
-            odd = bool(answer.msg.defects or answer.msg.get_payload())
+            odd = _odd(answer)
             found = b"" if odd else answer.read(MOST_ANSWER)
             if answer.will_close or not answer.isclosed():
                 self.close()
         except (OSError, http.client.HTTPException) as error:
             self.close()
-            raise self._unreached(error) from None
+            if not late.is_set():
+                raise self._unreached(error) from None
+        finally:
+            timer.cancel()
+        if late.is_set():
+            self.close()
+            raise CollectorError(
+                f"{self.address.origin} did not end its answer in {self.deadline:g} s", status=LATE
+            )
         pairs = tuple((name.lower(), value) for name, value in answer.getheaders())
         return HttpAnswer(answer.status, pairs, found, odd)
 
     def _opened(self) -> http.client.HTTPConnection:
         host, port = self.address.host, self.address.port
         if self.address.scheme == "http":
-            return http.client.HTTPConnection(host, port, timeout=TIMEOUT)
-        context = ssl.create_default_context()
-        return http.client.HTTPSConnection(host, port, timeout=TIMEOUT, context=context)
+            connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT)
+        else:
+            context = ssl.create_default_context()
+            connection = http.client.HTTPSConnection(host, port, timeout=TIMEOUT, context=context)
+        connection.response_class = _Response
+        return connection
 
     def _unreached(self, error: Exception) -> CollectorError:
         reason = getattr(error, "strerror", None) or type(error).__name__
@@ -229,14 +249,50 @@ class Transport:
             self._connection = None
 
 
+class _Response(http.client.HTTPResponse):
+    """An answer that keeps its version as it was written: Python takes HTTP/1.00 for HTTP/1.1."""
+
+    def _read_status(self) -> tuple[str, int, str]:
+        version, status, reason = super()._read_status()  # type: ignore[misc]
+        self.exactly = version
+        return version, status, reason
+
+
+def _hang_up(connection: http.client.HTTPConnection, late: threading.Event) -> None:
+    """End a conversation that a server draws out."""
+    late.set()
+    if connection.sock is not None:
+        with suppress(OSError):
+            connection.sock.shutdown(socket.SHUT_RDWR)
+
+
+def _odd(answer: http.client.HTTPResponse) -> bool:
+    """Whether a browser may read this answer otherwise than Python does.
+
+    Python's parser takes a line that it does not understand for the end of the headers and keeps
+    what follows as text; it takes `1_234` for a length, and chunks in an answer of HTTP/1.0.
+    """
+    lengths = answer.msg.get_all("content-length", [])
+    codings = answer.msg.get_all("transfer-encoding", [])
+    return bool(
+        answer.msg.defects
+        or answer.msg.get_payload()
+        or len(lengths) + len(codings) > 1
+        or not all(re.fullmatch("[0-9]{1,12}", length) for length in lengths)
+        or (codings and (codings[0].lower() != "chunked" or answer.version != 11))
+        or getattr(answer, "exactly", "HTTP/1.1") not in ("HTTP/1.1", "HTTP/1.0")
+    )
+
+
 def _refused(status: int, body: bytes, retry_after: str | None) -> CollectorError:
     """What the server said, in its own words."""
     try:
         told = json.loads(body)["error"]
         message, hint = str(told["message"]), told.get("hint")
+        hint = hint if isinstance(hint, str) else None
     except (ValueError, KeyError, TypeError, RecursionError):
         message, hint = "the server does not speak as a collector does", None
     error = CollectorError(f"{message} (HTTP {status})", hint=hint, status=status)
     seconds = retry_after or ""
-    error.facts["wait"] = int(seconds) if seconds.isdigit() else 0
+    error.facts["wait"] = int(seconds) if re.fullmatch("[0-9]{1,9}", seconds) else 0
     return error

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
@@ -43,6 +42,15 @@ BROWSERS = {
     " Chrome/131.0.0.0 Mobile Safari/537.36",
     "curl": "curl/8.11.0",
 }
+# What Chromium says of itself beside its name.
+_HINTS = {
+    name: {
+        "sec-ch-ua": '"Google Chrome";v="131", "Chromium";v="131", "Not_A Brand";v="24"',
+        "sec-ch-ua-mobile": f"?{mobile}",
+        "sec-ch-ua-platform": f'"{system}"',
+    }
+    for name, mobile, system in (("Chrome", 0, "Windows"), ("Chrome on Android", 1, "Android"))
+}
 ACCEPTED = (
     "en-US,en;q=0.9",
     "de-DE,de;q=0.9,en;q=0.5",
@@ -51,6 +59,7 @@ ACCEPTED = (
     "pt-BR,pt;q=0.9",
     "",
 )
+ELSEWHERE = "https://example.org"  # a page that has the form in it
 QUERIES = ("", *(f"?lang={language}" for language in LANGUAGES), "?utm_source=mail")
 _PAGE = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 _FETCHED = {".js": "script", ".css": "style", ".svg": "image"}  # else by a script's own request
@@ -170,9 +179,13 @@ class _Look:
         browser: str,
         accepted: str = ACCEPTED[0],
         fetched: str = "empty",
+        embedded: bool = False,
     ) -> bytes | None:
         """The bytes at a path for a browser; None where they cannot be had."""
-        answer = self.transport.look(path, _headers(browser, accepted, fetched))
+        headers = _headers(browser, accepted, fetched)
+        if embedded:
+            headers |= {"origin": ELSEWHERE, "sec-fetch-site": "cross-site"}
+        answer = self.transport.look(path, headers)
         body = _unpacked(answer)
         self.asked[what] += 1
         for message in _wrong(answer, body, expected, sha256):
@@ -199,10 +212,11 @@ def _headers(browser: str, accepted: str, fetched: str) -> dict[str, str]:
         "accept": _PAGE if page else "*/*",
         **({"accept-language": accepted} if accepted else {}),
         "accept-encoding": "gzip, deflate, br",
+        **_HINTS.get(browser, {}),
         "sec-fetch-dest": fetched,
         "sec-fetch-mode": "navigate" if page else "cors",
         "sec-fetch-site": "none" if page else "same-origin",
-        **({"upgrade-insecure-requests": "1"} if page else {}),
+        **({"upgrade-insecure-requests": "1", "sec-fetch-user": "?1"} if page else {}),
     }
 
 
@@ -242,9 +256,18 @@ def _look_at_json(
     first: bytes | None = None
     for accepted in languages:
         for browser in BROWSERS:
-            sha256 = None if first is None else hashlib.sha256(first).hexdigest()
-            body = look.at(what, path, SHARED, sha256, browser=browser, accepted=accepted)
-            first = body if first is None else first
+            for embedded in (False, True):  # on the server's own page, and on somebody else's
+                sha256 = None if first is None else hashlib.sha256(first).hexdigest()
+                body = look.at(
+                    what,
+                    path,
+                    SHARED,
+                    sha256,
+                    browser=browser,
+                    accepted=accepted,
+                    embedded=embedded,
+                )
+                first = body if first is None else first
     if first is None:
         return None
     try:
@@ -329,10 +352,17 @@ def _list_differences(served: Mapping[str, Any] | None, published: Published) ->
             f"the list of files: it is that of version {shown(served.get('version'))}; compared "
             f"were those of {published.version}"
         ]
-    return [
+    return _named(
         f"the list of files: {_path(path)} is {shown(there)}, not {shown(here)}"
-        for path, here, there in islice(differences(published.to_dict(), served), MOST_NAMED)
-    ]
+        for path, here, there in differences(published.to_dict(), served)
+    )
+
+
+def _named(found: Iterable[str]) -> list[str]:
+    """The first of many differences, and how many more there are."""
+    every = list(found)
+    more = len(every) - MOST_NAMED
+    return [*every[:MOST_NAMED], *([f"and {more:,} more of these"] if more > 0 else [])]
 
 
 def _checked(document: Mapping[str, Any] | None) -> tuple[CampaignSeen | None, list[str]]:
@@ -352,18 +382,13 @@ def _checked(document: Mapping[str, Any] | None) -> tuple[CampaignSeen | None, l
                 survey.guarantee.epsilon,
                 survey.guarantee.worst_posterior(0.05),
                 exactly(survey.promise),
-                survey.sent_as_is,
+                tuple(survey.sent_as_is.values()),
             )
             told = []
             if canonical(stated) != canonical(read):
                 places = listing(_path(path) for path, _, _ in differences(stated, read))
                 told.append(
                     f"the campaign: this version does not read it as it is written: {places}"
-                )
-            if survey.hash != seen.hash:
-                told.append(
-                    f"the campaign: its hash is {_quoted(survey.hash)}, but questions, program and "
-                    f"round have {seen.hash}"
                 )
             return seen, told
     except SfumatoError as error:
@@ -374,10 +399,10 @@ def _campaign_differences(
     document: Mapping[str, Any], stated: Mapping[str, Any], where: str
 ) -> list[str]:
     """Where a server's campaign says something else than it should."""
-    return [
+    return _named(
         f"the campaign: {_path(path)} is {shown(there)}, and {shown(here)} in {where}"
-        for path, here, there in islice(differences(_plain(stated), _plain(document)), MOST_NAMED)
-    ]
+        for path, here, there in differences(_plain(stated), _plain(document))
+    )
 
 
 def _plain(document: Mapping[str, Any]) -> Any:

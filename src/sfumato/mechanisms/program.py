@@ -114,6 +114,12 @@ class Program:
         """Columns of the record of which something is sent as it is, and what: "value", "size"."""
         return tuple(sorted(each for step in self.steps for each in step.sent_as_is))
 
+    def sent_of(self, records: Domain) -> dict[str, str]:
+        """The names of the columns of which something is sent as it is, each with what in words."""
+        words = {"value": "", "size": "the size of "}
+        sent = ((records.names[place], what) for place, what in self.sent_as_is)
+        return {name: f"{words[what]}{name}" for name, what in sent}
+
     @property
     def dealt(self) -> Deal | None:
         """The step that deals a question, where there is one."""

@@ -102,6 +102,11 @@ class Packing:
 
     def unpack(self, data: bytes) -> Columns:
         """The columns of reports that stand one after the other."""
+        if len(data) % self.width:
+            raise DataError(
+                f"reports of {self.width} bytes each were kept, and {len(data)} bytes are no whole "
+                "number of them: the store was changed or cut short"
+            )
         rows = np.frombuffer(data, dtype=np.uint8).reshape(-1, self.width)
         columns: list[Codes | Bits] = []
         start = 0

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.collect.assets import Assets
+from sfumato.collect.canonical import canonical, digest
 from sfumato.collect.manifest import Published
 from sfumato.mechanisms.base import Mechanism
 
@@ -40,10 +41,9 @@ def document(mechanism: Mechanism, **changes: Any) -> dict[str, Any]:
     """What `GET /v1/campaigns/{name}` answers for a mechanism."""
     gamma = mechanism.guarantee.gamma
     fraction = gamma.as_integer_ratio()
-    return {
+    found = {
         "name": "health",
         "title": {"en": "Health survey", "de": "Gesundheitsumfrage"},
-        "hash": "ab" * 32,
         "round": 1,
         "open": True,
         "opens": None,
@@ -62,6 +62,11 @@ def document(mechanism: Mechanism, **changes: Any) -> dict[str, Any]:
             "contact": None,
         },
     } | changes
+    try:
+        parts = {name: found[name] for name in ("domain", "program", "round")}
+        return {"hash": digest(json.loads(canonical(parts)))} | found
+    except (TypeError, ValueError):  # what is refused before its hash is looked at
+        return {"hash": "ab" * 32} | found
 
 
 @dataclass

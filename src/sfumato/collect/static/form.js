@@ -6,7 +6,7 @@
  *
  * @typedef {Record<string, string>} Words
  */
-import { SfumatoError, Survey } from "./sfumato.js";
+import { SfumatoError, Survey, canonical, sha256 } from "./sfumato.js";
 import { KINDS, bucket, product, split } from "./steps.js";
 
 const LANGUAGES = ["en", "de", "fr", "es"];
@@ -37,7 +37,7 @@ function limits(element) {
   );
   return {
     atMost: atMost === undefined ? undefined : Number(atMost),
-    public: named?.split(",").map((name) => name.trim()) ?? null,
+    public: named?.split(",").map((name) => name.trim()).filter(Boolean) ?? null,
     budget: budget === undefined ? undefined : Number(budget),
   };
 }
@@ -63,14 +63,6 @@ function isOpen({ open, opens, closes }) {
   return open ?? !((opens && today < opens) || (closes && today > closes));
 }
 
-/** JSON in the one way in which it is signed (RFC 8785). @param {any} value @returns {string} */
-function canonical(value) {
-  if (Array.isArray(value)) return `[${value.map(canonical)}]`;
-  if (value === null || typeof value !== "object") return JSON.stringify(value);
-  const parts = Object.keys(value).sort();
-  return `{${parts.map((key) => `${JSON.stringify(key)}:${canonical(value[key])}`)}}`;
-}
-
 /** What is served around a campaign, by its hashes. @param {URL} address */
 async function published(address) {
   const reply = await fetch(new URL("../manifest", address), {
@@ -85,9 +77,7 @@ async function published(address) {
  * @param {Survey} survey */
 async function manifestDigest({ campaign: { open, ...campaign }, address }) {
   const files = carriedJson("sfumato-manifest") ?? (await published(address));
-  const text = new TextEncoder().encode(canonical({ ...files, campaign }));
-  const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", text));
-  const hex = [...hash].map((octet) => octet.toString(16).padStart(2, "0")).join("");
+  const hex = await sha256(canonical({ ...files, campaign }));
   const letters = BigInt(`0x${hex.slice(0, 25)}`).toString(32).padStart(20, "0");
   const plain = letters.replace(/[i-v]/g, (letter) => "jkmnpqrstvwxyz"[parseInt(letter, 32) - 18]);
   return plain.replace(/.{4}(?=.)/g, "$&-");

@@ -96,6 +96,20 @@ function promised(text) {
   return [BigInt(n), BigInt(d)];
 }
 
+/** JSON in the one way in which it is signed (RFC 8785). @param {any} value @returns {string} */
+export function canonical(value) {
+  if (Array.isArray(value)) return `[${value.map(canonical)}]`;
+  if (value === null || typeof value !== "object") return JSON.stringify(value);
+  const parts = Object.keys(value).sort();
+  return `{${parts.map((key) => `${JSON.stringify(key)}:${canonical(value[key])}`)}}`;
+}
+
+/** @param {string} text @returns {Promise<string>} in hexadecimal */
+export async function sha256(text) {
+  const hash = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
+  return [...new Uint8Array(hash)].map((octet) => octet.toString(16).padStart(2, "0")).join("");
+}
+
 /** The code of an answer in its column.
  * @param {any} attribute @param {Column} column @param {any} value */
 export function code(attribute, column, value) {
@@ -143,6 +157,9 @@ export class Survey {
       address.pathname = address.pathname.replace(/([^/]*)\/?$/, "v1/campaigns/$1");
     const found = campaign ?? (await (await ask(address)).json());
     const survey = new Survey(address, found, limits);
+    const { domain, program, round, hash } = found;
+    if ((await sha256(canonical({ domain, program, round }))) !== hash)
+      throw new SfumatoError("program", "the campaign is not the one that its hash names");
     survey.entry = await survey.change((entry, _, put) => {
       if (survey.program.deal && entry.question === undefined)
         put({ ...entry, question: survey.program.question(new Draws()) });
@@ -158,6 +175,9 @@ export class Survey {
     /** @type {any[]} */
     this.attributes = campaign.domain.attribute;
     const { inputs } = this.program;
+    const { name, hash, round } = campaign; // by which the ledger knows it
+    if (![name, hash].every((word) => typeof word === "string") || !Number.isSafeInteger(round))
+      throw new SfumatoError("program", "the campaign has no name, hash or round");
     if (
       inputs.length !== this.attributes.length ||
       !inputs.every((column, i) => fits(this.attributes[i], column))
@@ -183,8 +203,9 @@ export class Survey {
         gamma: Math.exp(this.epsilon),
         limit: atMost,
       });
-    const names = this.sentAsIs.filter((name) => named && !named.includes(name)).join(", ");
-    if (names)
+    const unnamed = this.sentAsIs.filter((name) => named && !named.includes(name));
+    const names = unnamed.map((name) => name || '""').join(", ");
+    if (unnamed.length)
       throw new SfumatoError("public", `the page does not allow ${names} to be sent as it is`, {
         names,
       });
@@ -324,9 +345,7 @@ export class Survey {
   async receipt() {
     const { report, hash } = this.entry;
     if (!report) return undefined;
-    const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(report.body));
-    const sha256 = [...new Uint8Array(digest)].map((b) => b.toString(16).padStart(2, "0")).join("");
-    return { campaign: this.address.href, hash, id: report.id, sha256 };
+    return { campaign: this.address.href, hash, id: report.id, sha256: await sha256(report.body) };
   }
 
   /** Whether the server holds the report: "stored", "withdrawn" or "unknown". */
