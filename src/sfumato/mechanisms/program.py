@@ -89,7 +89,17 @@ class Program:
         """The same, where an observer may know what is named: columns of the record, each with
         "value" or "size" (of a basket). All that is sent as it is must be named.
         """
-        return product_of(step.gamma_beside(named) for step in self.steps)
+        if self._unnamed(named):
+            return math.inf
+        return product_of(step.gamma for step in self.steps)
+
+    def _unnamed(self, named: Collection[tuple[int, str]]) -> list[tuple[int, Shows]]:
+        """What is sent as it is and not named; who may know a basket may know its size."""
+        return [
+            (place, what)
+            for place, what in self.sent_as_is
+            if (place, what) not in named and (place, "value") not in named
+        ]
 
     def guarantee(self, records: Domain, sizes: Sequence[str] = ()) -> Guarantee:
         """What a respondent is promised, computed from the integers, where a campaign says that
@@ -98,15 +108,15 @@ class Program:
         """
         public = ((place, "value") for place, attribute in enumerate(records) if attribute.public)
         named = [*public, *((records.index(name), "size") for name in sizes)]
-        for place, what in self.sent_as_is:
-            if (place, what) not in named and (place, "value") not in named:
-                shown = f"'{records.names[place]}'"
-                raise PrivacyError(
-                    f"this client program sends {'' if what == 'value' else 'the size of '}{shown} "
-                    "as it is, and the campaign does not say so",
-                    column=records.names[place],
-                    what=what,
-                )
+        if unnamed := self._unnamed(named):
+            place, what = unnamed[0]
+            shown = f"'{records.names[place]}'"
+            raise PrivacyError(
+                f"this client program sends {'' if what == 'value' else 'the size of '}{shown} "
+                "as it is, and the campaign does not say so",
+                column=records.names[place],
+                what=what,
+            )
         return Guarantee(self.gamma_beside(named))
 
     @cached_property
