@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.collect.alarms import Alarm, Watch, looks
-from sfumato.collect.alarms import alarms as alarms
 from sfumato.collect.campaign import Campaign, exactly
 from sfumato.collect.leverage import leverage
 from sfumato.collect.tally import CampaignTally, Standing, estimate
