@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from sfumato.collect.alarms import Watch, looks
 from sfumato.collect.campaign import Campaign, Words, exactly
-from sfumato.collect.figures import BEYOND, PRIOR
+from sfumato.collect.figures import BEYOND
 from sfumato.collect.figures import question as question_figures
 from sfumato.collect.leverage import leverage
 from sfumato.collect.policy import Policy
 from sfumato.collect.synthetic import people
 from sfumato.collect.tally import CampaignTally, Standing
 from sfumato.errors import EstimationError
+from sfumato.privacy.guarantee import PRIOR
 from sfumato.randomness import seeded
 
 POINTS = 2.0  # half of the interval that people are counted for

@@ -26,6 +26,7 @@ from sfumato.collect.language import LANGUAGES
 from sfumato.collect.manifest import Manifest, Published
 from sfumato.collect.transport import Address, HttpAnswer, Transport
 from sfumato.errors import SfumatoError, listing
+from sfumato.privacy.guarantee import PRIOR
 from sfumato.received import MOST_JSON_BYTES, parsed_json, shown, slips_told
 
 PATIENCE = 10.0  # seconds for which an unanswered request is tried again
@@ -350,7 +351,7 @@ def _checked(document: Mapping[str, Any] | None) -> tuple[CampaignSeen | None, l
                 digest(stated),
                 exactly(survey.guarantee),
                 survey.guarantee.epsilon,
-                survey.guarantee.worst_posterior(0.05),
+                survey.guarantee.worst_posterior(PRIOR),
                 exactly(survey.promise),
                 survey.sent_as_is,
             )
