@@ -147,17 +147,15 @@ class Transport:
 
     def get(self, path: str) -> Any:
         """The JSON at a path."""
-        return parsed_json(self.fetch(path)[0], f"the answer of {self.address.origin}")
-
-    def fetch(self, path: str) -> tuple[bytes, Mapping[str, str]]:
-        """The bytes at a path, and the headers, by their names in small letters."""
-        found = self._settled(partial(self._granted, "GET", path, None))
-        return found.body, dict(found.headers)
+        return self._json("GET", path, None)
 
     def post(self, path: str, body: bytes) -> Any:
         """The JSON that answers these bytes; they go out again, the same, until they arrive."""
-        found = self._settled(partial(self._granted, "POST", path, body)).body
-        return parsed_json(found, f"the answer of {self.address.origin}")
+        return self._json("POST", path, body)
+
+    def _json(self, method: str, path: str, body: bytes | None) -> Any:
+        found = self._settled(partial(self._granted, method, path, body))
+        return parsed_json(found.body, f"the answer of {self.address.origin}")
 
     def look(self, path: str, headers: Mapping[str, str]) -> HttpAnswer:
         """Whatever a server answers to these very headers, redirections and refusals too."""
