@@ -355,18 +355,18 @@ def _checked(document: Mapping[str, Any] | None) -> tuple[CampaignSeen | None, l
                 exactly(survey.promise),
                 survey.sent_as_is,
             )
-            told = []
+            wrong = []
             if canonical(stated) != canonical(read):
                 places = listing(_path(path) for path, _, _ in differences(stated, read))
-                told.append(
+                wrong.append(
                     f"the campaign: this version does not read it as it is written: {places}"
                 )
             if survey.hash != seen.hash:
-                told.append(
+                wrong.append(
                     f"the campaign: its hash is {_quoted(survey.hash)}, but questions, program and "
                     f"round have {seen.hash}"
                 )
-            return seen, told
+            return seen, wrong
     except SfumatoError as error:
         return None, [f"the campaign: {error}"]
 
