@@ -21,6 +21,7 @@ from sfumato.collect.policy import Policy
 from sfumato.collect.synthetic import people
 from sfumato.collect.tally import CampaignTally, Standing
 from sfumato.errors import EstimationError
+from sfumato.mechanisms.item_set import ItemSet
 from sfumato.privacy.guarantee import PRIOR
 from sfumato.randomness import seeded
 
@@ -164,8 +165,7 @@ def _missing(campaign: Campaign) -> Iterator[str]:
 
 def _warnings(campaign: Campaign) -> Iterator[str]:
     mechanism = campaign.mechanism
-    may_hash = any(option.name == "hashes" for option in mechanism.options)
-    if may_hash and "buckets" not in mechanism.parameters() and campaign.people is None:
+    if isinstance(mechanism, ItemSet) and not mechanism.buckets and campaign.people is None:
         yield (
             "a report sent again and again looks like honest ones here; hashes = true under "
             "[mechanism] makes it noticeable"
