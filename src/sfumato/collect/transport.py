@@ -69,8 +69,8 @@ class Address:
     @property
     def origin(self) -> str:
         """The server as it was called, with a port only where it is not the usual one."""
-        usual = self.port in (None, USUAL_PORTS[self.scheme])
-        return f"{self.scheme}://{_bracketed(self.host)}" + ("" if usual else f":{self.port}")
+        port = "" if self.port in (None, USUAL_PORTS[self.scheme]) else f":{self.port}"
+        return f"{self.scheme}://{_bracketed(self.host)}{port}"
 
     @cached_property
     def server(self) -> str:
@@ -83,8 +83,8 @@ class Address:
         >>> Address.parse("http://Example.org:80/c").server
         'https://example.org'
         """
-        usual = self.port in (None, *USUAL_PORTS.values())
-        return f"https://{_bracketed(same_host(self.host))}" + ("" if usual else f":{self.port}")
+        port = "" if self.port in (None, *USUAL_PORTS.values()) else f":{self.port}"
+        return f"https://{_bracketed(canonical_host(self.host))}{port}"
 
     @property
     def campaign(self) -> str:
@@ -96,11 +96,11 @@ class Address:
         return f"/v1/campaigns/{self.name}"
 
 
-def same_host(host: str) -> str:
+def canonical_host(host: str) -> str:
     """A host by one name, whichever it is called by.
 
-    >>> same_host("0x7f.1"), same_host("::ffff:192.0.2.1"), same_host("B\u00fccher.example.")
-    ('127.0.0.1', '192.0.2.1', 'xn--bcher-kva.example')
+    >>> [canonical_host(name) for name in ("0x7f.1", "::ffff:192.0.2.1", "B\u00fccher.example.")]
+    ['127.0.0.1', '192.0.2.1', 'xn--bcher-kva.example']
     """
     try:
         name = host.rstrip(".").encode("idna").decode().lower()
