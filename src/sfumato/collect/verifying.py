@@ -191,14 +191,14 @@ class _Look:
 
 def _headers(browser: str, accepted: str, fetched: str) -> dict[str, str]:
     """What a browser sends along with such a request."""
+    language = {"accept-language": accepted} if accepted else {}
     if browser == "curl":
-        language = {"accept-language": accepted} if accepted else {}
         return {"user-agent": BROWSERS[browser], "accept": "*/*", **language}
     page = fetched == "document"
     return {
         "user-agent": BROWSERS[browser],
         "accept": _PAGE if page else "*/*",
-        **({"accept-language": accepted} if accepted else {}),
+        **language,
         "accept-encoding": "gzip, deflate, br",
         "sec-fetch-dest": fetched,
         "sec-fetch-mode": "navigate" if page else "cors",

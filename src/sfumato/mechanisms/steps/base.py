@@ -31,7 +31,6 @@ Rows = tuple[Ints, ...]
 Big = Annotated[int, "decimal"]  # up to 64 bits, so written as a string of digits
 Value = int | Ints  # a code, or the codes of a basket's items in ascending order
 Shows = Literal["answer", "set", "value", "size"]
-AS_IT_IS: tuple[Shows, ...] = ("value", "size")
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ class Column:
     @property
     def as_it_is(self) -> bool:
         """Whether it shows something of the record that nothing was drawn for."""
-        return self.shows in AS_IT_IS
+        return self.shows in ("value", "size")
 
     @property
     def blank(self) -> Value:
