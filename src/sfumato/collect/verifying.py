@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from sfumato.collect.assets import Assets, chosen_language, kind_of, root_of
 from sfumato.collect.campaign import Campaign, exactly, frozen_parts
-from sfumato.collect.canonical import canonical, differences, digest
+from sfumato.collect.canonical import as_json, canonical, differences, digest
 from sfumato.collect.client import Survey
 from sfumato.collect.headers import SHARED, Headers, file_headers, page_headers
 from sfumato.collect.language import LANGUAGES
@@ -377,13 +377,8 @@ def _campaign_differences(
     """Where a server's campaign says something else than it should."""
     return [
         f"the campaign: {_path(path)} is {shown(there)}, and {shown(here)} in {where}"
-        for path, here, there in islice(differences(_plain(stated), _plain(document)), MOST_NAMED)
+        for path, here, there in islice(differences(as_json(stated), as_json(document)), MOST_NAMED)
     ]
-
-
-def _plain(document: Mapping[str, Any]) -> Any:
-    """A document with lists as JSON has them, and numbers by their value."""
-    return parsed_json(canonical(document), "it")
 
 
 def _path(path: tuple[str | int, ...]) -> str:
