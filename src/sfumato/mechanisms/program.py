@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self
 
-from sfumato.domain import Attribute, Domain, Items
+from sfumato.domain import Domain, Items
 from sfumato.errors import DataError, FileError, ParameterError, PrivacyError
 from sfumato.mechanisms.steps import Action, Column, Deal, Draws, Public, Step, Value, step_from
 from sfumato.mechanisms.steps.base import MOST_WORK, Shows, product_of
@@ -226,12 +226,15 @@ class Program:
 
     def check_reads(self, records: Domain) -> None:
         """Refuse a program that leaves out a column or takes one for another."""
-        _check_columns("records", records, self.inputs)
-
-    def check_fits(self, records: Domain, reports: Domain) -> None:
-        """Refuse a program that does not turn such records into such reports."""
-        self.check_reads(records)
-        _check_columns("reports", reports, self.outputs)
+        wanted = tuple(
+            Column(attribute.size, basket=isinstance(attribute, Items)) for attribute in records
+        )
+        if wanted != self.inputs:
+            raise ParameterError(
+                "this client program does not fit its records: its columns have "
+                f"{[column.size for column in self.inputs]} values, theirs "
+                f"{[column.size for column in wanted]}"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """The program as JSON data."""
@@ -299,17 +302,3 @@ def _in_order(pairs: Any) -> tuple[Column, ...]:
         for place, column in zip(places, columns, strict=True)
     }
     return tuple(found[place] for place in sorted(found))
-
-
-def _check_columns(what: str, domain: Domain, columns: tuple[Column, ...]) -> None:
-    wanted = tuple(_column(attribute) for attribute in domain)
-    if wanted != columns:
-        raise ParameterError(
-            f"this client program does not fit its {what}: its columns have "
-            f"{[column.size for column in columns]} values, theirs "
-            f"{[column.size for column in wanted]}"
-        )
-
-
-def _column(attribute: Attribute) -> Column:
-    return Column(attribute.size, basket=isinstance(attribute, Items))
