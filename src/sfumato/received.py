@@ -297,7 +297,7 @@ def read_octets(path: Path, what: str, most: int) -> bytes:
             kind = os.fstat(file.fileno()).st_mode
             if stat.S_ISFIFO(kind):
                 return _piped(file.fileno(), what, most)
-            check_file(kind, what)
+            _check_regular(kind, what)
             return file.read(most + 1)
     except FileNotFoundError:
         raise FileError(f"no {what}") from None
@@ -308,12 +308,16 @@ def read_octets(path: Path, what: str, most: int) -> bytes:
         raise FileError(f"cannot read {what}: {reason}") from None
 
 
-def check_file(kind: int | Path, what: str) -> None:
+def check_file(path: Path, what: str) -> None:
     """Refuse a device, folder or pipe, which may never end; what is not there is seen elsewhere."""
     try:
-        mode = kind if isinstance(kind, int) else os.stat(kind).st_mode
+        mode = os.stat(path).st_mode
     except (OSError, ValueError):
         return
+    _check_regular(mode, what)
+
+
+def _check_regular(mode: int, what: str) -> None:
     if not stat.S_ISREG(mode):
         kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
         raise FileError(

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from sfumato.bits import Bits
-from sfumato.collect.alarms import alarms
+from sfumato.collect import alarms
 from sfumato.collect.tally import CampaignTally
 from sfumato.domain import Category, Columns, Domain, Items, Numeric
 from sfumato.mechanisms.base import Mechanism
@@ -130,6 +130,12 @@ def _column(attribute, rows: int, shape: int, rng: np.random.Generator):
     return rng.choice(size, rows, p=steep / steep.sum())
 
 
+def sounding(tally: CampaignTally) -> set[str]:
+    """The kinds of alarm that sound as the counts stand."""
+    looks = alarms.looks(tally, *tally.snapshot())
+    return {alarm.kind for look in looks for alarm in look.alarms()}
+
+
 def sounded(
     mechanism: Mechanism, days: list[list[bytes]], looks: int = 3
 ) -> Iterator[tuple[int, set[str]]]:
@@ -141,4 +147,4 @@ def sounded(
         ends = np.linspace(0, len(bodies), looks + 1).astype(int)
         for start, end in pairwise(ends):
             tally.add(bodies[start:end])
-            yield tally.rows, {alarm.kind for alarm in alarms(tally, *tally.snapshot())}
+            yield tally.rows, sounding(tally)

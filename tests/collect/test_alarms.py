@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.collect.forging import BASKETS, CASES, Crowd, Forgery, moving_reports, sounded
+from tests.collect.forging import BASKETS, CASES, Crowd, Forgery, moving_reports, sounded, sounding
 from tests.mechanisms.examples import EXAMPLES, Example, example_ids
 from tests.mechanisms.test_contract import every_report
 
-from sfumato.collect.alarms import KINDS, RATE, alarms, log_change, log_gain, looks
+from sfumato.collect.alarms import KINDS, RATE, log_change, log_gain, looks
 from sfumato.collect.campaign_file import CampaignFile
 from sfumato.collect.dashboard import Dashboard
 from sfumato.collect.figures import figures_of
@@ -137,7 +137,7 @@ def test_what_is_said_to_be_noticed_is_noticed(case: str) -> None:
         again = CampaignTally(crowd.mechanism)
         again.recount([b"".join(honest[:2400])])
         again.add(honest[2400:] + moving_reports(case)[:1] * number)
-        assert kind in {alarm.kind for alarm in alarms(again, *again.snapshot())}, kind
+        assert kind in sounding(again), kind
 
 
 @pytest.mark.parametrize("case", ["mask, baskets", "retention", "item-set, hashes"])

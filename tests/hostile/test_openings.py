@@ -32,7 +32,7 @@ ELSEWHERE = {
     "collect/language.py": OURS,
     "collect/assets.py": OURS,
     "engines/spark/session.py": "the release note of the Java that runs",
-    "collect/campaign.py": "what was written as JSON a line before",
+    "collect/canonical.py": "what was written as JSON a line before",
     "privacy/ledger.py": "what this ledger wrote, or a line before, as JSON",
     "collect/campaign_file.py": "after check_toml, since the line of an error is wanted",
     "collect/lines.py": "one key of a text that was parsed before",

@@ -152,7 +152,10 @@ def _holds(basket: tuple[int, ...], symbol: int, tiers: tuple[int, ...] = ()) ->
 def test_gamma_is_the_guarantee_of_the_mechanism(case: Case) -> None:
     if case.mechanism is not None:
         assert blurred_gamma(case.program) == case.mechanism.guarantee.gamma
-        case.program.check_fits(case.mechanism.domain, case.mechanism.reports)
+        case.program.check_reads(case.mechanism.domain)
+        written = [(column.size, column.basket) for column in case.program.outputs]
+        reports = case.mechanism.reports
+        assert written == [(each.size, isinstance(each, Items)) for each in reports]
 
 
 @pytest.mark.parametrize("sizes", [(2, 3), (70_000, 70_000, 9)])
@@ -317,15 +320,13 @@ def test_a_column_left_out_is_refused() -> None:
     for left_out in range(3):
         steps = [step for place, step in enumerate(whole.program().steps) if place != left_out]
         with pytest.raises(ParameterError, match=r"each once|does not fit"):
-            Program(tuple(steps)).check_fits(whole.domain, whole.reports)
+            Program(tuple(steps)).check_reads(whole.domain)
 
 
 def test_a_column_of_another_size_is_refused() -> None:
     narrow = Domain((Category("x", ("a", "b")),))
     with pytest.raises(ParameterError, match=r"\[2\] values, theirs \[3\]"):
-        GammaDiagonal(narrow, 5).program().check_fits(
-            Domain((Category("x", ("a", "b", "c")),)), narrow
-        )
+        GammaDiagonal(narrow, 5).program().check_reads(Domain((Category("x", ("a", "b", "c")),)))
 
 
 def test_a_private_column_sent_as_it_is_is_refused() -> None:

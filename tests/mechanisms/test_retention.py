@@ -54,7 +54,7 @@ def test_a_stated_law_is_drawn_by_integers_of_sum_two_to_the_32(
 
 def test_every_boundary_of_a_stated_law_falls_where_it_should() -> None:
     (step,) = Retention(Domain((PET,)), 0.5, [1, 2, 5]).steps()
-    edges = step._ends
+    edges = np.array(step._cumulative)
     assert edges.tolist() == [1 << 29, 3 << 29, 1 << 32]
     places = np.array(
         [0, (1 << 29) - 1, 1 << 29, (3 << 29) - 1, 3 << 29, (1 << 32) - 1], dtype=np.uint32

@@ -255,8 +255,8 @@ def sign(
     with written(output), appearing(output, force=force) as stream:
         stream.write(manifest.signed(make_key(key) if new_key else private_key(key)))
     if json:
-        told = {"output": str(output), "digest": manifest.digest, "hash": stated["hash"]}
-        print_json({**told, "public_key": str(public_path(key))})
+        facts = {"output": str(output), "digest": manifest.digest, "hash": stated["hash"]}
+        print_json({**facts, "public_key": str(public_path(key))})
         return
     print_facts(
         [

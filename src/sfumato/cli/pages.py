@@ -13,9 +13,10 @@ import numpy as np
 
 from sfumato import __version__
 from sfumato.address import redacted, without_secrets
-from sfumato.cli.summary import PRIOR, promise
+from sfumato.cli.summary import promise
 from sfumato.model.model import Model
 from sfumato.printable import plain
+from sfumato.privacy.guarantee import PRIOR
 from sfumato.report import Block, Code, Facts, Heading, Page
 from sfumato.source import Release, Source
 

@@ -21,10 +21,11 @@ from sfumato.cli.printing import (
     telling,
 )
 from sfumato.cli.rounds import RoundOptions, tell
-from sfumato.cli.summary import PRIOR, facts, summarise
+from sfumato.cli.summary import facts, summarise
 from sfumato.domain import Domain
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, rows_of
+from sfumato.privacy.guarantee import PRIOR
 from sfumato.randomness import Keystream, secure, seeded
 from sfumato.table import Reader, Written, perturb_file, read_items, reader_of
 from sfumato.table.opening import check_there

@@ -13,11 +13,10 @@ from sfumato.errors import EstimationError, ParameterError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.registry import mechanism_class
 from sfumato.printable import json_number
-from sfumato.privacy.guarantee import Guarantee, rounded_up
+from sfumato.privacy.guarantee import PRIOR, Guarantee, rounded_up
 from sfumato.table import Provenance
 
 MOST_AXES = 2000  # whose condition number is computed
-PRIOR = 0.05  # the belief before, where none is asked about
 
 
 def summarise(provenance: Provenance, rows: int, prior: float = PRIOR) -> dict[str, Any]:

@@ -49,11 +49,6 @@ class Watch:
     notices: float | None
 
 
-def alarms(tally: CampaignTally, rows: int, counts: Counts) -> list[Alarm]:
-    """What honest answers do not explain."""
-    return [alarm for look in looks(tally, rows, counts) for alarm in look.alarms()]
-
-
 @dataclass(frozen=True, eq=False)
 class Look:
     """One kind of alarm as things stand: the logarithms of the stake on each entry and of what it

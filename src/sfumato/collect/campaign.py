@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from sfumato.collect.canonical import canonical, digest
+from sfumato.collect.canonical import as_json, digest
 from sfumato.domain import Domain
 from sfumato.errors import CampaignError
 from sfumato.mechanisms.base import Mechanism
@@ -107,7 +107,7 @@ class Campaign:
             "domain": self.domain.to_dict(),
             "promise": exactly(self.promise),
         }
-        return Turn(digest(json.loads(canonical(stated)))[:SERIES_LENGTH], self.round)
+        return Turn(digest(stated)[:SERIES_LENGTH], self.round)
 
     @cached_property
     def program(self) -> Program:
@@ -186,8 +186,7 @@ class Campaign:
 
 def frozen_parts(domain: Domain, program: Program, round: int) -> dict[str, Any]:
     """What a campaign's hash is of, as JSON brings it back."""
-    parts = {"domain": domain.to_dict(), "program": program.to_dict(), "round": round}
-    return json.loads(canonical(parts))
+    return as_json({"domain": domain.to_dict(), "program": program.to_dict(), "round": round})
 
 
 def exactly(guarantee: Guarantee) -> str:

@@ -36,6 +36,15 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical(value).encode()).hexdigest()
 
 
+def as_json(value: Any) -> Any:
+    """A value as JSON brings it back: with lists for tuples, and numbers by their value.
+
+    >>> as_json({"a": (1.0, 0.5)})
+    {'a': [1, 0.5]}
+    """
+    return json.loads(canonical(value))
+
+
 def differences(first: Any, second: Any, path: Path = ()) -> Iterator[tuple[Path, Any, Any]]:
     """Where two values differ, outermost first: the path, and what stands there in each; None where
     nothing does.

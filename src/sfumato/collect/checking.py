@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 
 from sfumato.collect.alarms import Watch, looks
 from sfumato.collect.campaign import Campaign, Words, exactly
-from sfumato.collect.figures import BEYOND, PRIOR
+from sfumato.collect.figures import BEYOND
 from sfumato.collect.figures import question as question_figures
 from sfumato.collect.leverage import leverage
 from sfumato.collect.policy import Policy
 from sfumato.collect.synthetic import people
 from sfumato.collect.tally import CampaignTally, Standing
 from sfumato.errors import EstimationError
+from sfumato.mechanisms.item_set import ItemSet
+from sfumato.privacy.guarantee import PRIOR
 from sfumato.randomness import seeded
 
 POINTS = 2.0  # half of the interval that people are counted for
@@ -29,7 +31,7 @@ PEOPLE, TODAY = 10_000, 1000  # for whom forged answers are looked at; those of 
 
 @dataclass(frozen=True)
 class QuestionCheck:
-    """What is to be expected of one question; `limit` says why nothing can be."""
+    """What is expected of one question; `limit` says why nothing can be."""
 
     name: str
     leverage: float | None  # people by which one crafted report moves a cell
@@ -61,7 +63,7 @@ def check(campaign: Campaign) -> CampaignCheck:
     counts: dict[Any, NDArray[Any]] = {}
     expected = [_expected(each, counts) for each in CampaignTally(campaign.mechanism).singles]
     questions = [found for found, _ in expected]
-    told = truthful(campaign)
+    shares = truthful(campaign)
     return CampaignCheck(
         campaign.name,
         campaign.hash,
@@ -69,12 +71,12 @@ def check(campaign: Campaign) -> CampaignCheck:
         exactly(kept),
         kept.epsilon,
         {"rho1": PRIOR, "rho2": kept.worst_posterior(PRIOR)},
-        max(told),
-        min(told),
+        max(shares),
+        min(shares),
         questions,
         _watched(campaign),
         list(_missing(campaign)),
-        [*_warnings(campaign), *(told for _, told in expected if told)],
+        [*_warnings(campaign), *(warning for _, warning in expected if warning)],
     )
 
 
@@ -107,17 +109,17 @@ def _expected(
         return QuestionCheck(name, None, None, figures.limit), None
     people = math.ceil(PEOPLE * (figures.points / POINTS) ** 2)
     most = None if moved is None else float(np.max(moved))
-    told = None
+    warning = None
     if most is not None and most > BEYOND * 2 * figures.points:
-        told = (
+        warning = (
             f"{name}: with {PEOPLE:,} people, 1 % of forged answers could move a figure by "
             f"{most:.3g} points, where its interval is ± {figures.points:.2g}"
         )
-    return QuestionCheck(name, most, people), told
+    return QuestionCheck(name, most, people), warning
 
 
 def _expect(standing: Standing, counts: dict[Any, NDArray[Any]]) -> None:
-    """Note the counts to be expected if all records are equally frequent; questions that count the
+    """Note the counts expected if all records are equally frequent; questions that count the
     same expect the same.
     """
     if standing.seen is None:
@@ -164,8 +166,7 @@ def _missing(campaign: Campaign) -> Iterator[str]:
 
 def _warnings(campaign: Campaign) -> Iterator[str]:
     mechanism = campaign.mechanism
-    may_hash = any(option.name == "hashes" for option in mechanism.options)
-    if may_hash and "buckets" not in mechanism.parameters() and campaign.people is None:
+    if isinstance(mechanism, ItemSet) and not mechanism.buckets and campaign.people is None:
         yield (
             "a report sent again and again looks like honest ones here; hashes = true under "
             "[mechanism] makes it noticeable"

@@ -131,7 +131,7 @@ class Survey:
     @property
     def release(self) -> str:
         """What a ledger calls it: a new round is asked, and costs, anew."""
-        return f"{self._given['name'].word()} round {self._given['round'].whole()}"
+        return f"{self.document['name']} round {self.document['round']}"
 
     @property
     def budget(self) -> float:

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.collect.alarms import Alarm, Watch, looks
-from sfumato.collect.alarms import alarms as alarms
 from sfumato.collect.campaign import Campaign, exactly
 from sfumato.collect.leverage import leverage
 from sfumato.collect.tally import CampaignTally, Standing, estimate
@@ -20,11 +19,11 @@ from sfumato.errors import EstimationError
 from sfumato.estimation.estimate import Estimate
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.item_set import ItemSet
+from sfumato.privacy.guarantee import PRIOR
 from sfumato.privacy.shuffling import DELTA, shuffled_epsilon
 
 LEVEL = 0.95
 FORGED = 100  # crafted answers whose reach is shown
-PRIOR = 0.05
 STEPS = (10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)  # points that people ask for
 LEAST_SHOWN = 10  # reports below which no share is shown: their errors are guesses too
 TOO_FEW = "too few reports so far to say anything of this, or how far it may be off"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import __version__
 from sfumato.collect.assets import Assets, digest_of
-from sfumato.collect.canonical import canonical
+from sfumato.collect.canonical import as_json, canonical
 from sfumato.collect.headers import FORM_POLICY
 from sfumato.collect.language import LANGUAGES
 from sfumato.errors import FileError, ParameterError
@@ -88,7 +88,7 @@ class Manifest:
     def of(cls, published: Published, document: Mapping[str, Any]) -> Manifest:
         """The manifest of a campaign's document."""
         kept = {name: value for name, value in document.items() if name != "open"}
-        return cls(published, json.loads(canonical(kept)))
+        return cls(published, as_json(kept))
 
     @property
     def contents(self) -> dict[str, Any]:

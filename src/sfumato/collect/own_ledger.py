@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from sfumato.collect.transport import LOOPBACK, USUAL_PORTS, Address, same_host
+from sfumato.collect.transport import LOOPBACK, USUAL_PORTS, Address, canonical_host
 from sfumato.errors import FileError, ParameterError
 from sfumato.privacy.ledger import Ledger
 from sfumato.table.readers import STANDARD_STREAM
@@ -56,7 +56,7 @@ def own_ledger(address: Address) -> Ledger:
         raise FileError(
             f"no ledger can be kept in {folder}: {error.strerror}", hint=ELSEWHERE
         ) from None
-    place = folder / _file_of(same_host(address.host), address.server)
+    place = folder / _file_of(canonical_host(address.host), address.server)
     ledger = Ledger.ensure(place)
     for older in {folder / name for name in _older_names(address)} - {place}:
         if older.exists():
@@ -72,7 +72,7 @@ def _file_of(host: str, server: str) -> str:
 
 def _older_names(address: Address) -> Iterator[str]:
     """What the ledgers of this server were called when each spelling had one of its own."""
-    host = same_host(address.host)
+    host = canonical_host(address.host)
     spellings = {address.host, host, *(OLDER_LOOPBACK if host == LOOPBACK else ())}
     for spelt in spellings:
         for scheme in USUAL_PORTS:

@@ -13,7 +13,7 @@ from sfumato.table import Table, reader_of
 
 # Letters that nobody sees (Default_Ignorable_Code_Point of Unicode, and the empty pattern of
 # Braille) and that are not of category C.
-UNSEEN = re.compile(
+INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8"
     "\U000e0000-\U000e0fff]"
 )
@@ -26,7 +26,7 @@ def known_as(name: str) -> str:
     >>> known_as(" Ann\u200b") == known_as("ann"), known_as("\uff21nn  Lee")
     (True, 'ann lee')
     """
-    seen = UNSEEN.sub("", unicodedata.normalize("NFKC", name))
+    seen = INVISIBLE.sub("", unicodedata.normalize("NFKC", name))
     letters = (each for each in seen if each.isspace() or unicodedata.category(each)[0] != "C")
     plain = unicodedata.normalize("NFKC", "".join(letters).casefold())
     return " ".join(plain.split())

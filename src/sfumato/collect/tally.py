@@ -17,7 +17,7 @@ from sfumato.channels import Channel
 from sfumato.collect.repeats import Repeats
 from sfumato.collect.synthetic import people
 from sfumato.counting.tables import TableCounter
-from sfumato.domain import Cells, Domain, Numeric
+from sfumato.domain import Cells, Columns, Domain, Numeric
 from sfumato.errors import EstimationError, Unanswerable
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.reading import evidence_of
@@ -207,12 +207,15 @@ class CampaignTally:
         """The highest chance of each of these whole reports under any record, and a bound on its
         sum over all reports.
         """
-        mechanism, reports = self.mechanism, self.packing.unpack(data)
-        places = map(mechanism.reports.index, mechanism.private_reports.names)
-        found = mechanism.most_likely(tuple(reports[place] for place in places))
+        found = self._most_likely(self.packing.unpack(data))
         assert found is not None
-        public = math.prod(attribute.size for attribute in mechanism.domain if attribute.public)
+        public = math.prod(each.size for each in self.mechanism.domain if each.public)
         return found[0], found[1] * public
+
+    def _most_likely(self, reports: Columns) -> tuple[NDArray[Any], float] | None:
+        mechanism = self.mechanism
+        places = map(mechanism.reports.index, mechanism.private_reports.names)
+        return mechanism.most_likely(tuple(reports[place] for place in places))
 
     @cached_property
     def likeliest(self) -> float | None:
@@ -221,10 +224,8 @@ class CampaignTally:
         """
         mechanism = self.mechanism
         some = mechanism.perturb(people(mechanism.domain, SOME, seeded(0)).columns, seeded(1))
-        places = map(mechanism.reports.index, mechanism.private_reports.names)
-        if mechanism.most_likely(tuple(some[place] for place in places)) is None:
-            return None
-        return float(self.most_likely(self.packing.pack_columns(some))[0].max())
+        found = self._most_likely(some)
+        return None if found is None else float(found[0].max())
 
     def _fold(self) -> None:
         """Count what has gathered; the counts are new arrays, since others may hold the old."""

@@ -73,8 +73,8 @@ class Address:
     @property
     def origin(self) -> str:
         """The server as it was called, with a port only where it is not the usual one."""
-        usual = self.port in (None, USUAL_PORTS[self.scheme])
-        return f"{self.scheme}://{_bracketed(self.host)}" + ("" if usual else f":{self.port}")
+        port = "" if self.port in (None, USUAL_PORTS[self.scheme]) else f":{self.port}"
+        return f"{self.scheme}://{_bracketed(self.host)}{port}"
 
     @cached_property
     def server(self) -> str:
@@ -87,8 +87,8 @@ class Address:
         >>> Address.parse("http://Example.org:80/c").server
         'https://example.org'
         """
-        usual = self.port in (None, *USUAL_PORTS.values())
-        return f"https://{_bracketed(same_host(self.host))}" + ("" if usual else f":{self.port}")
+        port = "" if self.port in (None, *USUAL_PORTS.values()) else f":{self.port}"
+        return f"https://{_bracketed(canonical_host(self.host))}{port}"
 
     @property
     def campaign(self) -> str:
@@ -100,11 +100,11 @@ class Address:
         return f"/v1/campaigns/{self.name}"
 
 
-def same_host(host: str) -> str:
+def canonical_host(host: str) -> str:
     """A host by one name, whichever it is called by.
 
-    >>> same_host("0x7f.1"), same_host("::ffff:192.0.2.1"), same_host("B\u00fccher.example.")
-    ('127.0.0.1', '192.0.2.1', 'xn--bcher-kva.example')
+    >>> [canonical_host(name) for name in ("0x7f.1", "::ffff:192.0.2.1", "B\u00fccher.example.")]
+    ['127.0.0.1', '192.0.2.1', 'xn--bcher-kva.example']
     """
     try:
         name = host.encode("idna").decode().rstrip(".").lower()
@@ -154,17 +154,15 @@ class Transport:
 
     def get(self, path: str) -> Any:
         """The JSON at a path."""
-        return parsed_json(self.fetch(path)[0], f"the answer of {self.address.origin}")
-
-    def fetch(self, path: str) -> tuple[bytes, Mapping[str, str]]:
-        """The bytes at a path, and the headers, by their names in small letters."""
-        found = self._settled(partial(self._granted, "GET", path, None))
-        return found.body, dict(found.headers)
+        return self._json("GET", path, None)
 
     def post(self, path: str, body: bytes) -> Any:
         """The JSON that answers these bytes; they go out again, the same, until they arrive."""
-        found = self._settled(partial(self._granted, "POST", path, body)).body
-        return parsed_json(found, f"the answer of {self.address.origin}")
+        return self._json("POST", path, body)
+
+    def _json(self, method: str, path: str, body: bytes | None) -> Any:
+        found = self._settled(partial(self._granted, method, path, body))
+        return parsed_json(found.body, f"the answer of {self.address.origin}")
 
     def look(self, path: str, headers: Mapping[str, str]) -> HttpAnswer:
         """Whatever a server answers to these very headers, redirections and refusals too."""

@@ -18,13 +18,14 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from sfumato.collect.assets import Assets, chosen_language, kind_of, root_of
 from sfumato.collect.campaign import Campaign, exactly, frozen_parts
-from sfumato.collect.canonical import canonical, differences, digest
+from sfumato.collect.canonical import as_json, canonical, differences, digest
 from sfumato.collect.client import Survey
 from sfumato.collect.headers import SHARED, Headers, file_headers, page_headers
 from sfumato.collect.language import LANGUAGES
 from sfumato.collect.manifest import Manifest, Published
 from sfumato.collect.transport import Address, HttpAnswer, Transport
 from sfumato.errors import SfumatoError, listing
+from sfumato.privacy.guarantee import PRIOR
 from sfumato.received import MOST_JSON_BYTES, parsed_json, shown, slips_told
 
 PATIENCE = 10.0  # seconds for which an unanswered request is tried again
@@ -203,14 +204,14 @@ class _Look:
 
 def _headers(browser: str, accepted: str, fetched: str) -> dict[str, str]:
     """What a browser sends along with such a request."""
+    language = {"accept-language": accepted} if accepted else {}
     if browser == "curl":
-        language = {"accept-language": accepted} if accepted else {}
         return {"user-agent": BROWSERS[browser], "accept": "*/*", **language}
     page = fetched == "document"
     return {
         "user-agent": BROWSERS[browser],
         "accept": _PAGE if page else "*/*",
-        **({"accept-language": accepted} if accepted else {}),
+        **language,
         "accept-encoding": "gzip, deflate, br",
         **_HINTS.get(browser, {}),
         "sec-fetch-dest": fetched,
@@ -380,17 +381,17 @@ def _checked(document: Mapping[str, Any] | None) -> tuple[CampaignSeen | None, l
                 digest(stated),
                 exactly(survey.guarantee),
                 survey.guarantee.epsilon,
-                survey.guarantee.worst_posterior(0.05),
+                survey.guarantee.worst_posterior(PRIOR),
                 exactly(survey.promise),
                 tuple(survey.sent_as_is.values()),
             )
-            told = []
+            wrong = []
             if canonical(stated) != canonical(read):
                 places = listing(_path(path) for path, _, _ in differences(stated, read))
-                told.append(
+                wrong.append(
                     f"the campaign: this version does not read it as it is written: {places}"
                 )
-            return seen, told
+            return seen, wrong
     except SfumatoError as error:
         return None, [f"the campaign: {error}"]
 
@@ -401,13 +402,8 @@ def _campaign_differences(
     """Where a server's campaign says something else than it should."""
     return _named(
         f"the campaign: {_path(path)} is {shown(there)}, and {shown(here)} in {where}"
-        for path, here, there in differences(_plain(stated), _plain(document))
+        for path, here, there in differences(as_json(stated), as_json(document))
     )
-
-
-def _plain(document: Mapping[str, Any]) -> Any:
-    """A document with lists as JSON has them, and numbers by their value."""
-    return parsed_json(canonical(document), "it")
 
 
 def _path(path: tuple[str | int, ...]) -> str:

@@ -266,7 +266,7 @@ class Mechanism(ABC):
                 "run it",
                 hint="use one that promises a gamma",
             )
-        return with_public(self.domain, self.reports, self.steps())
+        return with_public(self.domain, self.reports, self._steps)
 
     @cached_property
     def _places(self) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -24,12 +24,12 @@ from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, s
 from sfumato.mechanisms.options import Option, keep_of
 from sfumato.mechanisms.steps import Flip, Step
 from sfumato.mechanisms.steps.baskets import item_odds, one_hot
+from sfumato.mechanisms.steps.flipping import SCALE
 from sfumato.observation import FlipLaw, ItemsetTally, Observation
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.probability import check_places
 from sfumato.received import Received
 
-SCALE = 1 << 16  # probabilities are whole numbers of 65,536ths
 WRITTEN_OUT = 1 << 22  # entries of the largest record channel that is written out as a matrix
 
 Rates = float | Sequence[float] | NDArray[Any]

@@ -30,7 +30,6 @@ from sfumato.mechanisms.base import (
     safe_log,
 )
 from sfumato.mechanisms.bitflip import (
-    SCALE,
     basket_reports,
     check_written_out,
     item_places,
@@ -41,6 +40,7 @@ from sfumato.mechanisms.bitflip import (
 from sfumato.mechanisms.options import Option
 from sfumato.mechanisms.steps import CutStep, Step
 from sfumato.mechanisms.steps.baskets import boost, cut_law
+from sfumato.mechanisms.steps.flipping import SCALE
 from sfumato.observation import CellTally, CutLaw, ItemsetTally, Observation
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.probability import check_count

@@ -21,9 +21,7 @@ from sfumato.mechanisms.steps import Diagonal, Diagonal64, Step
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.received import Received
 
-CHUNK = 1 << 15  # rows at a time: integers, look-ups and results stay in the cache
 ONE_DRAW = 1 << 32  # the largest total of weights that one 32-bit draw decides
-LOOKUP = 1 << 16  # joint domains up to this size are decoded by table
 
 
 @checked

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from importlib import import_module
@@ -391,7 +391,7 @@ class ItemSet(Mechanism):
         whole = not self.candidates
         own, other = self._chances
         slope = (1 - 2 * other) / (own - other)
-        law = SymbolLaw(
+        return SymbolLaw(
             self._tally(),
             self.asked,
             self.decoded,
@@ -399,10 +399,11 @@ class ItemSet(Mechanism):
             self.cap,
             whole,
             slope,
-            lambda counts: self._hits(counts)[: len(self.asked)],
-            (own / float(self.gamma), own),
+            hits=lambda counts: self._hits(counts)[: len(self.asked)],
+            between=(own / float(self.gamma), own),
+            tiers=self.tiers,
+            full=self.full if self.tiers else None,
         )
-        return replace(law, tiers=self.tiers, full=self.full) if self.tiers else law
 
     @property
     def _chances(self) -> tuple[float, float]:

@@ -27,7 +27,7 @@ from sfumato.mechanisms.options import MATRIX, Supports
 from sfumato.mechanisms.sequential import DenseSums
 from sfumato.mechanisms.steps import Step, TableStep
 from sfumato.mechanisms.steps.base import joint_codes
-from sfumato.mechanisms.steps.cells import pick_each
+from sfumato.mechanisms.steps.cells import pick_each, row_ends
 from sfumato.mechanisms.weights import ONE, check_weights, integer_weights
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
@@ -160,11 +160,7 @@ class UserMatrix(Mechanism):
 
     @cached_property
     def _cumulative(self) -> NDArray[np.uint64]:
-        """The cumulative weights of all columns in one ascending row: column u runs from u·2^32 to
-        (u+1)·2^32.
-        """
-        starts = np.arange(self.weights.shape[1], dtype=np.uint64) * np.uint64(ONE)
-        return (np.cumsum(self.weights, axis=0, dtype=np.uint64) + starts).T.reshape(-1)
+        return row_ends(self.weights.T)
 
     def steps(self) -> tuple[Step, ...]:
         sizes, laws = self.domain.private.shape, tuple(map(tuple, self.weights.T.tolist()))

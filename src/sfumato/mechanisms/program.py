@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self
 
-from sfumato.domain import Attribute, Domain, Items
+from sfumato.domain import Domain, Items
 from sfumato.errors import DataError, FileError, ParameterError, PrivacyError
 from sfumato.mechanisms.steps import Action, Column, Deal, Draws, Public, Step, Value, step_from
 from sfumato.mechanisms.steps.base import MOST_WORK, Shows, product_of
@@ -89,7 +89,17 @@ class Program:
         """The same, where an observer may know what is named: columns of the record, each with
         "value" or "size" (of a basket). All that is sent as it is must be named.
         """
-        return product_of(step.gamma_beside(named) for step in self.steps)
+        if self._unnamed(named):
+            return math.inf
+        return product_of(step.gamma for step in self.steps)
+
+    def _unnamed(self, named: Collection[tuple[int, str]]) -> list[tuple[int, Shows]]:
+        """What is sent as it is and not named; who may know a basket may know its size."""
+        return [
+            (place, what)
+            for place, what in self.sent_as_is
+            if (place, what) not in named and (place, "value") not in named
+        ]
 
     def guarantee(self, records: Domain, sizes: Sequence[str] = ()) -> Guarantee:
         """What a respondent is promised, computed from the integers, where a campaign says that
@@ -98,15 +108,15 @@ class Program:
         """
         public = ((place, "value") for place, attribute in enumerate(records) if attribute.public)
         named = [*public, *((records.index(name), "size") for name in sizes)]
-        for place, what in self.sent_as_is:
-            if (place, what) not in named and (place, "value") not in named:
-                shown = f"'{records.names[place]}'"
-                raise PrivacyError(
-                    f"this client program sends {'' if what == 'value' else 'the size of '}{shown} "
-                    "as it is, and the campaign does not say so",
-                    column=records.names[place],
-                    what=what,
-                )
+        if unnamed := self._unnamed(named):
+            place, what = unnamed[0]
+            shown = f"'{records.names[place]}'"
+            raise PrivacyError(
+                f"this client program sends {'' if what == 'value' else 'the size of '}{shown} "
+                "as it is, and the campaign does not say so",
+                column=records.names[place],
+                what=what,
+            )
         return Guarantee(self.gamma_beside(named))
 
     @cached_property
@@ -222,12 +232,15 @@ class Program:
 
     def check_reads(self, records: Domain) -> None:
         """Refuse a program that leaves out a column or takes one for another."""
-        _check_columns("records", records, self.inputs)
-
-    def check_fits(self, records: Domain, reports: Domain) -> None:
-        """Refuse a program that does not turn such records into such reports."""
-        self.check_reads(records)
-        _check_columns("reports", reports, self.outputs)
+        wanted = tuple(
+            Column(attribute.size, basket=isinstance(attribute, Items)) for attribute in records
+        )
+        if wanted != self.inputs:
+            raise ParameterError(
+                "this client program does not fit its records: its columns have "
+                f"{[column.size for column in self.inputs]} values, theirs "
+                f"{[column.size for column in wanted]}"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """The program as JSON data."""
@@ -295,17 +308,3 @@ def _in_order(pairs: Any) -> tuple[Column, ...]:
         for place, column in zip(places, columns, strict=True)
     }
     return tuple(found[place] for place in sorted(found))
-
-
-def _check_columns(what: str, domain: Domain, columns: tuple[Column, ...]) -> None:
-    wanted = tuple(_column(attribute) for attribute in domain)
-    if wanted != columns:
-        raise ParameterError(
-            f"this client program does not fit its {what}: its columns have "
-            f"{[column.size for column in columns]} values, theirs "
-            f"{[column.size for column in wanted]}"
-        )
-
-
-def _column(attribute: Attribute) -> Column:
-    return Column(attribute.size, basket=isinstance(attribute, Items))

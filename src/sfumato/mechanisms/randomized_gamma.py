@@ -23,7 +23,6 @@ from sfumato.printable import percent
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.received import Received
 
-CHUNK = 1 << 15  # rows at a time, so that draws and results stay in the cache
 SCALE = (
     1 << 62
 )  # the largest total of weights: a diagonal of up to twice its mean still fits 64 bits

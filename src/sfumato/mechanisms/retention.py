@@ -172,7 +172,7 @@ class Retention(Mechanism):
             column.replaced(codes, rng)
             if column.law == "identity"
             else run_steps([replace(step, columns=(0,), reports=(0,))], (codes,), rng)[0]
-            for column, step, codes in zip(self.columns, self.steps(), columns, strict=True)
+            for column, step, codes in zip(self.columns, self._steps, columns, strict=True)
         )
 
 

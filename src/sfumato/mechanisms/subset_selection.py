@@ -32,8 +32,6 @@ from sfumato.observation import Observation, item_tally
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.received import Received
 
-CHUNK = 1 << 12  # rows at a time: each has an order of all records
-
 
 @checked
 @dataclass(frozen=True, repr=False)

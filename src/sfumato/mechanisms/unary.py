@@ -19,7 +19,7 @@ from sfumato.channels import Unary
 from sfumato.domain import Cells, Columns, Domain, Items
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, safe_log
-from sfumato.mechanisms.bitflip import SCALE, likeliest_bits, report_items, reported_items
+from sfumato.mechanisms.bitflip import likeliest_bits, report_items, reported_items
 from sfumato.mechanisms.joint import (
     check_joint,
     joint_cells,
@@ -27,6 +27,7 @@ from sfumato.mechanisms.joint import (
     record_items,
 )
 from sfumato.mechanisms.steps import Step, UnaryStep
+from sfumato.mechanisms.steps.flipping import SCALE
 from sfumato.observation import Observation, item_tally
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.received import Received

@@ -81,9 +81,9 @@ def collector_of(settings: ServerSettings) -> Collector:
     return collector
 
 
-def app_of(settings: ServerSettings) -> App:
-    """The application of one worker."""
-    return App.of(collector_of(settings))
+def server_of(settings: ServerSettings) -> GuardedServer:
+    """The server of one worker."""
+    return GuardedServer(_config(App.of(collector_of(settings)), settings.of_network))
 
 
 def serve(settings: ServerSettings, started: Any = None) -> None:
@@ -94,21 +94,21 @@ def serve(settings: ServerSettings, started: Any = None) -> None:
         _tell(started, bound)
         Workers(settings.workers, partial(serve_at, settings, bound)).run()
         return
-    app = app_of(settings)
+    server = server_of(settings)
     _tell(started, bound)
-    GuardedServer(_config(app, settings.of_network)).run(sockets=[bound])
+    server.run(sockets=[bound])
 
 
 def serve_at(settings: ServerSettings, bound: socket.socket) -> None:
     """Serve at a socket that listens already: what one worker does."""
-    GuardedServer(_config(app_of(settings), settings.of_network)).run(sockets=[bound])
+    server_of(settings).run(sockets=[bound])
 
 
 @contextmanager
 def serving(settings: ServerSettings) -> Iterator[str]:
     """The address of a server that runs in a thread of this process for the length of a block."""
     bound = _bound(settings.host, settings.port)
-    server = GuardedServer(_config(app_of(settings), settings.of_network))
+    server = server_of(settings)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()
     try:

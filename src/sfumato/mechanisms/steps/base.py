@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from fractions import Fraction
 from functools import lru_cache
@@ -31,7 +31,6 @@ Rows = tuple[Ints, ...]
 Big = Annotated[int, "decimal"]  # up to 64 bits, so written as a string of digits
 Value = int | Ints  # a code, or the codes of a basket's items in ascending order
 Shows = Literal["answer", "set", "value", "size"]
-AS_IT_IS: tuple[Shows, ...] = ("value", "size")
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ class Column:
     @property
     def as_it_is(self) -> bool:
         """Whether it shows something of the record that nothing was drawn for."""
-        return self.shows in AS_IT_IS
+        return self.shows in ("value", "size")
 
     @property
     def blank(self) -> Value:
@@ -113,7 +112,7 @@ class Step(ABC):
     @abstractmethod
     def gamma(self) -> Gamma:
         """The most that what is drawn can be likelier under one truth than under another: exact, or
-        infinite. What is sent as it is comes on top: see `gamma_beside`.
+        infinite. What is sent as it is comes on top: see `Program.gamma_beside`.
         """
 
     @property
@@ -126,17 +125,6 @@ class Step(ABC):
         """The columns of the record of which something is sent as it is: the "value" or "size"."""
         shown = [column.shows for column in self.outputs if column.as_it_is]
         return tuple((place, what) for place in self.columns for what in shown)
-
-    def gamma_beside(self, named: Collection[tuple[int, str]]) -> Gamma:
-        """Gamma, where an observer may know what is named: a column and "value" or "size".
-
-        It is infinite where something is sent as it is that was not named; who may know the value
-        of a basket may know its size.
-        """
-        allowed = all(
-            (place, what) in named or (place, "value") in named for place, what in self.sent_as_is
-        )
-        return self.gamma if allowed else math.inf
 
     @property
     def gives_all(self) -> bool:

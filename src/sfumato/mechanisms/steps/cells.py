@@ -284,15 +284,11 @@ class KeepOrDraw(Action):
         reports = codes.astype(code_dtype(self.size), copy=True)
         drop = np.flatnonzero(~rng.chance(self.keep, 32, len(codes)))
         reports[drop] = (
-            np.searchsorted(self._ends, rng.uint32(len(drop)), side="right")
+            np.searchsorted(np.array(self._cumulative), rng.uint32(len(drop)), side="right")
             if self.weights
             else rng.below(self.size, len(drop))
         )
         return [reports]
-
-    @cached_property
-    def _ends(self) -> NDArray[np.uint64]:
-        return np.cumsum(np.array(self.weights, dtype=np.uint64))
 
     def truthful(self, values: Sequence[Value]) -> Fraction:
         keep, (value,) = Fraction(self.keep, ONE), values
@@ -370,16 +366,15 @@ class Answered(Action):
             "cells that do not fit its columns",
             "give each column the codes at which its cells start, ascending from 0",
         )
-        cells = math.prod(self._cells)
         fits = (
-            cells == self.answers
+            self.cells == self.answers
             if self.map is None
-            else len(self.map) == cells and max(self.map) < self.answers
+            else len(self.map) == self.cells and max(self.map) < self.answers
         )
         self.check(
             fits,
             f"{self.answers} answers and a map that do not fit its columns",
-            f"map each of the {cells} cells to an answer, or leave the map out",
+            f"map each of the {self.cells} cells to an answer, or leave the map out",
         )
 
     def _starts_fit(self, starts: Rows) -> bool:
@@ -394,13 +389,18 @@ class Answered(Action):
         return self.sizes if self.starts is None else tuple(map(len, self.starts))
 
     @property
+    def cells(self) -> int:
+        """How many cells its columns have together."""
+        return math.prod(self._cells)
+
+    @property
     def inputs(self) -> tuple[Column, ...]:
         return tuple(map(Column, self.sizes))
 
     @property
     def work(self) -> int:
         starts = sum(map(len, self.starts or ()))
-        return len(self.sizes) ** 2 + math.prod(self._cells) + len(self.map or ()) + starts
+        return len(self.sizes) ** 2 + self.cells + len(self.map or ()) + starts
 
     @property
     def possible(self) -> int:
@@ -462,11 +462,6 @@ class Kary(Answered):
         if drawn < self.a:
             return (true,)
         return ((true + 1 + (drawn - self.a) // self.b) % self.answers,)
-
-    @property
-    def cells(self) -> int:
-        """How many cells its columns have."""
-        return math.prod(self._cells)
 
     def run_many(self, columns: Columns, rng: Keystream) -> list[Codes]:
         drawn = rng.below(self.total, len(columns[0])).astype(np.int64)

@@ -13,12 +13,8 @@ from sfumato.randomness import Keystream
 
 SCALE = 1 << 16  # bit flips are decided by 16-bit words
 PLANES = 16  # random bits compared for one report bit
-CHUNK = (
-    1 << 12
-    # words at a time: 16 planes of them stay in the second-level cache, and NumPy's calls cost
-    # little
-    # beside them
-)
+# Words at a time: 16 planes of them stay in the second-level cache, and NumPy's calls cost little.
+CHUNK = 1 << 12
 
 
 def flip_bits(bits: Bits, keeps: Rows, rng: Keystream) -> Bits:
@@ -84,9 +80,7 @@ def _below(
         out.fill(np.uint64(0) if threshold == 0 else ~np.uint64(0))
         return
     first = _lowest_bit(threshold)
-    result = planes[
-        first - lowest
-    ]  # read-only here: the other threshold may need the plane as it is
+    result = planes[first - lowest]  # not written to: the other threshold may need the plane
     for bit in range(first + 1, PLANES):
         step = np.bitwise_or if threshold >> bit & 1 else np.bitwise_and
         result = step(result, planes[bit - lowest], out=out)
