@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.domain import Attribute, Cells, Domain, Items, Numeric
-from sfumato.errors import SchemaError
 
 FEW_CODES = 64
 KEYED_VALUES = 4096  # the most values of a number that may each be a group of their own
@@ -152,12 +151,3 @@ def _few_alike(codes: Codes, cuts: Sequence[Cut]) -> tuple[NDArray[np.intp], Cod
     group = [cells.setdefault(each, len(cells)) for each in zip(*told, strict=True)]
     first = [group.index(cell) for cell in range(len(cells))]
     return np.array(group, dtype=np.intp), codes[first]
-
-
-def check_keyed(axis: AskedColumn) -> None:
-    """Refuse a group for every value of a fine number."""
-    if isinstance(axis.attribute, Numeric) and axis.size > KEYED_VALUES:
-        raise SchemaError(
-            f"'{axis.name}' has {axis.size:,} values, too many for a group each",
-            hint="group by WIDTH_BUCKET or CASE",
-        )

@@ -7,6 +7,7 @@ the two would answer differently, the question is refused.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -20,11 +21,11 @@ from sqlglot import exp
 from sfumato.domain import Attribute, Category, Domain, Items, Numeric
 from sfumato.errors import QueryError
 from sfumato.mine.cube.columns import AskedColumn, Codes, Mask
-from sfumato.mine.cube.comparing import label_numbers
 from sfumato.mine.cube.constants import bare, is_constant, keeps, number
 
 Numbers = NDArray[Any]
 
+WRITTEN_NUMBER = re.compile(r"[+-]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][+-]?\d{1,2})?")
 DIGITS = 9  # decimals of an exact number; what lies closer together is the same
 NEAR = 1e-9  # of a number: closer than this to a jump, but not on it, two engines may disagree
 EXACT = 2.0**53  # whole numbers beyond this are rounded
@@ -132,6 +133,21 @@ def axis_numbers(axis: AskedColumn, codes: Codes) -> Terms:
         hint="count its bins with GROUP BY, or ask a release that has its numbers (public, or by "
         "piecewise, square-wave, retention; for averages by groups by ranges, and fit it)",
     )
+
+
+def are_numbers(attribute: Attribute) -> bool:
+    """Whether all values of a category are numbers."""
+    return all(WRITTEN_NUMBER.fullmatch(label) for label in attribute.labels)
+
+
+def label_numbers(attribute: Attribute, what: str) -> list[Fraction]:
+    """The numbers that the values of a category are; a word among them has no such thing."""
+    if not are_numbers(attribute):
+        raise QueryError(
+            f"'{attribute.name}' holds words, which have no {what}",
+            hint="use = or IN with the values themselves",
+        )
+    return [Fraction(label) for label in attribute.labels]
 
 
 def evaluated(expression: exp.Expression, columns: Mapping[str, Terms]) -> Terms:

@@ -19,11 +19,10 @@ from sfumato.estimation.estimate import Answer
 from sfumato.estimation.noise import is_lost, too_noisy
 from sfumato.estimation.quantiles import NumberCounts, quantiles
 from sfumato.mine.cube.aggregates import is_aggregate
-from sfumato.mine.cube.columns import Codes, Mask
+from sfumato.mine.cube.columns import Codes, Cut
 from sfumato.mine.cube.constants import bare
 from sfumato.mine.cube.counting import Counted, check_size, counted, is_outside, most_likely
 from sfumato.mine.cube.grammar import MANY, TOO_DEEP, Order, parse
-from sfumato.mine.cube.measures import Measure
 from sfumato.mine.cube.plan import (
     Entry,
     Estimated,
@@ -34,7 +33,6 @@ from sfumato.mine.cube.plan import (
     Quantile,
     QuestionPlan,
 )
-from sfumato.mine.cube.quantity import Quantity
 from sfumato.mine.cube.result import CubeResult, Row
 from sfumato.mine.cube.sheet import Scope, Sheet
 from sfumato.source import Release, Source
@@ -122,15 +120,11 @@ class _Answering:
         return sheet.is_nobody(sheet.linear(self.plan.base.mask(group)))
 
     def _kept(self, groups: list[Group]) -> list[Group]:
-        having = self.plan.having
-        if having is None:
-            return groups
-        needed = {entry: self._values(entry, groups, groups) for entry in self.plan.conditions}
-
-        def value(place: int, entry: Entry) -> Any:
-            return _plain(needed[entry][place])
-
-        held = (having(partial(value, place)) is True for place in range(len(groups)))
+        """The groups for which HAVING holds."""
+        compared = list(dict.fromkeys(self.plan.compared.values()))
+        columns = [map(_plain, self._values(entry, groups, groups)) for entry in compared]
+        rows = zip(*columns, strict=True) if compared else ((),) * len(groups)
+        held = [self.plan.has(dict(zip(compared, row, strict=True))) for row in rows]
         return [group for group, holds in zip(groups, held, strict=True) if holds]
 
     def _sorted(self, groups: list[Group]) -> list[Group]:
@@ -144,6 +138,11 @@ class _Answering:
             groups = [groups[place] for place in places]
         return groups
 
+    def _label(self, place: int, group: Group) -> Any:
+        """What a group is called by a key; None where its grouping leaves the key out."""
+        labels = self.plan.base.keys[place].labels
+        return labels[group.at[place]] if place in group.at else None
+
     def _rank(self, place: int, group: Group) -> Any:
         key = self.plan.base.keys[place]
         return (key.ranks or key.labels)[group.at[place]] if place in group.at else None
@@ -155,41 +154,54 @@ class _Answering:
         if isinstance(entry, Fixed):
             return [entry.value] * len(groups)
         if isinstance(entry, KeyEntry):
-            labels, place = self.plan.base.keys[entry.place].labels, entry.place
-            return [labels[group.at[place]] if place in group.at else None for group in groups]
+            return [self._label(entry.place, group) for group in groups]
         if isinstance(entry, Quantile):
-            return list(self._quantiles(entry, groups))
+            return self._quantiles(entry, groups)
         return self._estimates(entry, groups, all_groups)
 
     def _estimates(
         self, entry: Estimated, groups: Sequence[Group], all_groups: Sequence[Group]
     ) -> list[Answer]:
-        tables, totals = (
-            self.counted.tables[entry.frame],
-            _Totals(self.plan, entry.frame, all_groups),
+        tables, frame = self.counted.tables[entry.frame], entry.frame
+
+        def answer(group: Group) -> Answer:
+            mask, shared = frame.mask(group), partial(self._sharing, frame, group, all_groups)
+            return Sheet(tables).answer(lambda sheet: entry.compute(Scope(sheet, mask, shared)))
+
+        return [answer(group) for group in groups]
+
+    def _sharing(
+        self, frame: Frame, group: Group, all_groups: Sequence[Group], places: tuple[int, ...]
+    ) -> NDArray[Any]:
+        """How often each cell counts in the groups that share these labels with a group, for
+        windows.
+        """
+        wanted = [self._label(place, group) for place in places]
+        masks = (
+            frame.mask(each).astype(float)
+            for each in all_groups
+            if [self._label(place, each) for place in places] == wanted
         )
-        found = []
-        for group in groups:
-            mask, shared = entry.frame.mask(group), totals.sharing(group)
-            compute = partial(_computed, entry.measure, mask=mask, shared=shared)
-            found.append(Sheet(tables).answer(compute))
-        return found
+        return sum(masks, frame.grid.full(0.0))
 
     def _quantiles(self, entry: Quantile, groups: Sequence[Group]) -> list[Answer]:
-        distribution = entry.distribution
+        of = entry.of
 
         def count(starts: Codes, chosen: Sequence[int]) -> NumberCounts:
-            frame = entry.frame.cut([distribution.cut(starts)])
+            def tells(codes: Codes) -> Codes:
+                return np.searchsorted(starts, codes, side="right")
+
+            frame = entry.frame.cut([Cut(of.axis, tells, starts)])
             check_size(frame)
-            (estimate,) = self.source.marginals([frame.grid.cells])
-            place = frame.grid.place(distribution.axis.name)
-            owner = np.searchsorted(starts, frame.grid.codes[place], side="right") - 1
-            masks = [_filtered(frame, groups[each], entry) for each in chosen]
-            weights = [np.broadcast_to(mask, frame.grid.shape).astype(float) for mask in masks]
-            return NumberCounts(estimate, place, owner, weights)
+            grid = frame.grid
+            (estimate,) = self.source.marginals([grid.cells])
+            place, filtered = grid.place(of.axis.name), of.holds(grid)
+            masks = [frame.mask(groups[each]) & filtered for each in chosen]
+            weights = [np.broadcast_to(mask, grid.shape).astype(float) for mask in masks]
+            return NumberCounts(estimate, place, tells(grid.codes[place]) - 1, weights)
 
         others = max(1, entry.frame.grid.size)
-        return quantiles(distribution.attribute, distribution.wanted, len(groups), others, count)
+        return list(quantiles(of.attribute, of.wanted, len(groups), others, count))
 
     def _keep(self) -> float | None:
         """The keep of the one perturbed column, where all that is asked are counts by one."""
@@ -252,7 +264,7 @@ class _Answering:
         """Numbers that were read on a grid which no one stated are not the file's own."""
         for entry in self.plan.entries.values():
             axis = entry.frame.fine if isinstance(entry, Estimated) else None
-            axis = entry.distribution.axis if isinstance(entry, Quantile) else axis
+            axis = entry.of.axis if isinstance(entry, Quantile) else axis
             number = None if axis is None else axis.attribute
             if isinstance(number, Numeric) and not number.whole and number.step is None:
                 yield (
@@ -303,10 +315,6 @@ class _Answering:
             )
 
 
-def _computed(measure: Measure, sheet: Sheet, *, mask: Any, shared: Any) -> Quantity:
-    return measure.compute(Scope(sheet, mask, shared))
-
-
 def _by_bins(number: Numeric) -> str:
     """The CASE that puts a number into the bins of its cuts, called as a release calls them."""
     name, labels = (
@@ -316,37 +324,6 @@ def _by_bins(number: Numeric) -> str:
     pairs = zip(number.cuts, labels, strict=False)
     cases = " ".join(f"WHEN {name.sql()} < {cut:.12g} THEN '{label}'" for cut, label in pairs)
     return f"CASE {cases} ELSE '{labels[-1]}' END"
-
-
-@dataclass(frozen=True, eq=False)
-class _Totals:
-    """The cells of all groups of an answer together, for windows."""
-
-    plan: QuestionPlan
-    frame: Frame
-    groups: Sequence[Group]
-
-    def sharing(self, group: Group) -> Any:
-        """How often each cell counts in the groups that share labels with this one."""
-
-        def weights(places: tuple[int, ...]) -> NDArray[Any]:
-            wanted = self._labels(group, places)
-            chosen = [each for each in self.groups if self._labels(each, places) == wanted]
-            masks = (self.frame.mask(each).astype(float) for each in chosen)
-            return sum(masks, self.frame.grid.full(0.0))
-
-        return weights
-
-    def _labels(self, group: Group, places: tuple[int, ...]) -> list[Any]:
-        keys = self.plan.base.keys
-        return [
-            keys[place].labels[group.at[place]] if place in group.at else None for place in places
-        ]
-
-
-def _filtered(frame: Frame, group: Group, entry: Quantile) -> Mask:
-    holds = entry.distribution.holds
-    return frame.mask(group) if holds is None else frame.mask(group) & holds.holds(frame.grid)
 
 
 def _counts(expression: exp.Expression) -> bool:

@@ -20,6 +20,7 @@ from sfumato.mine.cube.numbers import Terms
 from sfumato.mine.cube.quantity import Quantity
 
 Weights = NDArray[Any]
+Number = Callable[[Grid, AskedColumn | None], Terms]  # of each record, one column summed by powers
 NONE = math.nan
 
 KNOWN = 1e-4  # records: a count with less error than this has none
@@ -40,10 +41,10 @@ class Tables:
     errors: bool = True  # False where the values are not those of the inversion
     _terms: dict[int, Terms] = field(default_factory=dict)
 
-    def terms(self, number: Callable[[Grid], Terms]) -> Terms:
+    def terms(self, number: Number) -> Terms:
         """A number over the cells, evaluated once."""
         if id(number) not in self._terms:
-            self._terms[id(number)] = number(self.grid)
+            self._terms[id(number)] = number(self.grid, self.fine)
         return self._terms[id(number)]
 
 
