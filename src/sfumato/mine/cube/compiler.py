@@ -73,16 +73,6 @@ class Key:
     ranks: tuple[Any, ...] | None = None  # by which labels are sorted, where not by themselves
 
 
-@dataclass(frozen=True, eq=False)
-class QuantileOf:
-    """A quantile of a number, among the records of a group for which a condition holds."""
-
-    axis: AskedColumn
-    attribute: Numeric
-    wanted: Wanted
-    holds: Holds  # FILTER
-
-
 def everywhere(truth: bool) -> Holds:
     """The condition that holds for everyone, or for no one."""
     return lambda grid: grid.full(truth)
@@ -489,8 +479,10 @@ class Compiler:
 
     # quantiles
 
-    def quantile(self, expression: exp.Expression) -> QuantileOf | None:
-        """The quantile that an expression asks for; None where it asks for something else."""
+    def quantile(self, expression: exp.Expression) -> tuple[AskedColumn, Wanted, Holds] | None:
+        """The quantile that an expression asks for: of which number, which, and of which records;
+        None where it asks for something else.
+        """
         inner, ordered, where = expression, None, None
         if isinstance(inner, exp.Filter):
             inner, where = inner.this, inner.expression.this
@@ -507,7 +499,7 @@ class Compiler:
         if not isinstance(axis.attribute, Numeric):
             raise QueryError(f"'{axis.name}' has no quantiles: it was not perturbed as a number")
         holds = everywhere(True) if where is None else self.condition(where)
-        return QuantileOf(axis, axis.attribute, _wanted(expression, inner, ordered), holds)
+        return axis, _wanted(expression, inner, ordered), holds
 
 
 def _wanted(

@@ -14,25 +14,15 @@ from sqlglot import exp
 
 from sfumato.domain import Domain
 from sfumato.errors import QueryError
+from sfumato.estimation.quantiles import Wanted
 from sfumato.mine.cube.aggregates import is_aggregate
 from sfumato.mine.cube.columns import AskedColumn, Cut, Grid, Mask
-from sfumato.mine.cube.compiler import Compiler, Compute, Holds, Key, QuantileOf, everywhere
+from sfumato.mine.cube.compiler import Compiler, Compute, Holds, Key, everywhere
 from sfumato.mine.cube.constants import COMPARISONS, bare, compare, constant, is_constant, plain
 from sfumato.mine.cube.grammar import Query
 
+Group = Mapping[int, int]  # the place of the label that each key of a grouping has
 Truth = bool | None  # None is SQL's unknown
-
-
-@dataclass(frozen=True)
-class Group:
-    """One group of a grouping: the place of the label that each of its keys has."""
-
-    labels: tuple[tuple[int, int], ...] = ()
-
-    @cached_property
-    def at(self) -> dict[int, int]:
-        """The label of each key, by the place of the key."""
-        return dict(self.labels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +52,7 @@ class Frame:
     def mask(self, group: Group) -> Mask:
         """The cells of a group."""
         mask = self.inside
-        for place, label in group.labels:
+        for place, label in group.items():
             mask = mask & (self.indices[place] == label)
         return mask
 
@@ -74,17 +64,11 @@ class Frame:
 
 
 @dataclass(frozen=True, eq=False)
-class KeyEntry:
-    """An output that is the label of its group; None where the grouping leaves the key out."""
+class Label:
+    """An output that is known of its group, and by what it is sorted."""
 
-    place: int
-
-
-@dataclass(frozen=True, eq=False)
-class Fixed:
-    """An output that is the same in every group."""
-
-    value: Any
+    of: Callable[[Group], Any]
+    rank: Callable[[Group], Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,13 +81,15 @@ class Estimated:
 
 @dataclass(frozen=True, eq=False)
 class Quantile:
-    """An output that is a quantile."""
+    """An output that is a quantile of a number, among the records for which a condition holds."""
 
     frame: Frame
-    of: QuantileOf
+    axis: AskedColumn
+    wanted: Wanted
+    holds: Holds
 
 
-Entry = KeyEntry | Fixed | Estimated | Quantile
+Entry = Label | Estimated | Quantile
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,9 +147,15 @@ def _entry(expression: exp.Expression, asked: Query, base: Frame, domain: Domain
     else an estimate.
     """
     if expression in asked.keys:
-        return KeyEntry(asked.keys.index(expression))
+        place = asked.keys.index(expression)
+        labels, ranks = base.keys[place].labels, base.keys[place].ranks or base.keys[place].labels
+        return Label(
+            lambda group: labels[group[place]] if place in group else None,
+            lambda group: ranks[group[place]] if place in group else None,
+        )
     if is_constant(expression):
-        return Fixed(plain(constant(expression)))
+        value = plain(constant(expression))
+        return Label(lambda group: value, lambda group: value)
     if isinstance(expression, exp.Column):
         AskedColumn.of(domain, expression.name)  # an unknown column says so, with its near miss
         raise QueryError(
@@ -175,7 +167,7 @@ def _entry(expression: exp.Expression, asked: Query, base: Frame, domain: Domain
     compiler = Compiler(domain, asked.keys)
     quantile = compiler.quantile(expression)
     if quantile is not None:
-        return Quantile(base.cut(compiler.cuts), quantile)
+        return Quantile(base.cut(compiler.cuts), *quantile)
     compute, fine = compiler.measure(expression)
     return Estimated(base.cut(compiler.cuts, fine), compute)
 
