@@ -282,10 +282,7 @@ class Derived:
     def groups(self) -> tuple[tuple[Any, ...], Cut]:
         """The different values, and the cut that tells of a code which of them it has."""
         starts = self._starts(lambda codes: self.at(codes).start)
-        every = (
-            np.arange(self.axis.size) if not isinstance(self.axis.attribute, Numeric) else starts
-        )
-        terms = self.at(np.asarray(every))
+        terms = self.at(starts)
         found = np.unique(terms.start)
         if len(found) > KEYED_VALUES:
             raise QueryError(

@@ -40,7 +40,7 @@ from sfumato.mine.cube.numbers import (
     are_numbers,
     axis_numbers,
     check_casts,
-    column_name,
+    column_of,
     evaluated,
     is_arithmetic,
     label_numbers,
@@ -95,11 +95,6 @@ class Compiler:
     cuts: list[Cut] = field(default_factory=list)
     _sums: list[tuple[list[AskedColumn], Number, bool]] = field(default_factory=list)
 
-    def _column(self, expression: exp.Expression) -> AskedColumn | None:
-        """The column that an expression is, if it is one."""
-        name = column_name(expression, self.domain)
-        return None if name is None else AskedColumn.of(self.domain, name)
-
     def _told(self, cut: Cut) -> Callable[[Grid], NDArray[Any]]:
         """What a cut tells of each cell."""
         self.cuts.append(cut)
@@ -135,7 +130,7 @@ class Compiler:
             escape is None or (isinstance(escape, str) and len(escape) == 1)
         ):
             raise refusal(expression)
-        pattern, axis = constant(like.expression), self._column(like.this)
+        pattern, axis = constant(like.expression), column_of(like.this, self.domain)
         if axis is None or not isinstance(pattern, str):
             raise QueryError(f"{like.sql()} does not compare a column with a pattern in quotes")
         folded = isinstance(like, exp.ILike)
@@ -185,7 +180,7 @@ class Compiler:
 
     def _compared(self, expression: exp.Expression, operator: str, values: list[Any]) -> Holds:
         """A column, or a number computed from one, compared with constants."""
-        axis = self._column(expression)
+        axis = column_of(expression, self.domain)
         if axis is not None:
             return self._told(comparison(axis, operator, values))
         derived = Derived.of(expression, self.domain)
@@ -213,7 +208,7 @@ class Compiler:
 
     def key(self, expression: exp.Expression) -> Key:
         """The groups that an expression of GROUP BY makes."""
-        axis = self._column(expression)
+        axis = column_of(expression, self.domain)
         if axis is not None:
             return self._column_key(axis)
         if isinstance(expression, exp.Case):
@@ -273,7 +268,7 @@ class Compiler:
         """WIDTH_BUCKET(x, low, high, n): 1..n for n bins of equal width, 0 below, n+1 from high
         on.
         """
-        axis = self._column(expression.this)
+        axis = column_of(expression.this, self.domain)
         if axis is None:
             raise QueryError(
                 f"{expression.this.sql()} is not a column",
@@ -323,7 +318,7 @@ class Compiler:
         return self._truth(inner)
 
     def _arithmetic(self, expression: exp.Expression, counted: bool) -> Number:
-        if column_name(expression, self.domain) is None:
+        if column_of(expression, self.domain) is None:
             check_casts(expression, self.domain)
         names = dict.fromkeys(each.name for each in expression.find_all(exp.Column, bfs=False))
         axes = [AskedColumn.of(self.domain, name) for name in names]
@@ -470,7 +465,7 @@ class Compiler:
             return []
         if isinstance(bare(counted), exp.Case):
             return [self._number(counted, counted=True)]
-        if self._column(counted) is None:
+        if column_of(counted, self.domain) is None:
             raise QueryError(
                 f"{expression.sql()} counts neither rows, a column, nor a CASE",
                 hint="use COUNT(*), or COUNT_IF for a condition",
@@ -493,7 +488,7 @@ class Compiler:
             inner, ordered = inner.this, entries[0]
         if not isinstance(inner, QUANTILES):
             return None
-        axis = self._column(inner.this if ordered is None else ordered.this)
+        axis = column_of(inner.this if ordered is None else ordered.this, self.domain)
         if axis is None:
             raise QueryError(f"{expression.sql()} needs a column of numbers")
         if not isinstance(axis.attribute, Numeric):

@@ -168,8 +168,8 @@ def evaluated(expression: exp.Expression, columns: Mapping[str, Terms]) -> Terms
         return _rounded(evaluated(inner.this, columns), 0 if decimals is None else number(decimals))
     if type(inner) in UNARY:
         return UNARY[type(inner)](evaluated(inner.this, columns))
-    first, second = (evaluated(part, columns) for part in (inner.this, inner.expression))
-    return BINARY[type(inner)](first, second)
+    sides = (evaluated(part, columns) for part in (inner.this, inner.expression))
+    return BINARY[type(inner)](*sides)
 
 
 def _whole(function: Callable[[Numbers, Numbers], Numbers]) -> Callable[[Terms, Terms], Terms]:
@@ -262,21 +262,21 @@ def check_casts(expression: exp.Expression, domain: Domain) -> None:
     """Refuse a cast that would change the numbers it is applied to."""
     for cast in expression.find_all(exp.Cast):
         kept = is_constant(cast) or cast.to.this.name == "DOUBLE"
-        if column_name(cast, domain) is None and not kept:
+        if column_of(cast, domain) is None and not kept:
             raise _changing(cast)
 
 
-def column_name(expression: exp.Expression, domain: Domain) -> str | None:
-    """The column that an expression is: bare, in parentheses, or cast to a type that leaves its
-    values as they are.
+def column_of(expression: exp.Expression, domain: Domain) -> AskedColumn | None:
+    """The column that an expression is, if it is one: bare, in parentheses, or cast to a type that
+    leaves its values as they are.
     """
     inner = bare(expression)
     if isinstance(inner, exp.Cast):
-        name = column_name(inner.this, domain)
-        if name is not None and not _keeps_column(inner, AskedColumn.of(domain, name).attribute):
+        axis = column_of(inner.this, domain)
+        if axis is not None and not _keeps_column(inner, axis.attribute):
             raise _changing(inner)
-        return name
-    return inner.name if isinstance(inner, exp.Column) else None
+        return axis
+    return AskedColumn.of(domain, inner.name) if isinstance(inner, exp.Column) else None
 
 
 def _changing(cast: exp.Cast) -> QueryError:

@@ -119,7 +119,7 @@ class _Answering:
         """The groups for which HAVING holds."""
         if self.plan.asked.having is None:
             return groups
-        compared = set(self.plan.compared.values())
+        compared = dict.fromkeys(self.plan.compared.values())
         known = {entry: self._values(entry, groups, groups) for entry in compared}
         values = [{entry: _plain(known[entry][at]) for entry in known} for at in range(len(groups))]
         return [group for group, own in zip(groups, values, strict=True) if self.plan.has(own)]
