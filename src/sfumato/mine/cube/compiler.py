@@ -98,7 +98,7 @@ class Compiler:
     def _told(self, cut: Cut) -> Callable[[Grid], NDArray[Any]]:
         """What a cut tells of each cell."""
         self.cuts.append(cut)
-        return lambda grid: np.asarray(cut.tells(grid.axis(cut.axis.name)))
+        return lambda grid: np.asarray(cut.tells(grid.codes[cut.axis.name]))
 
     # conditions
 
@@ -328,7 +328,7 @@ class Compiler:
         def terms(grid: Grid, fine: AskedColumn | None) -> Terms:
             line = Terms(grid.full(0.0), Kind.DOUBLE, grid.full(1.0))
             columns = {
-                axis.name: line if axis == fine else axis_numbers(axis, grid.axis(axis.name))
+                axis.name: line if axis == fine else axis_numbers(axis, grid.codes[axis.name])
                 for axis in axes
             }
             found = evaluated(expression, columns)

@@ -184,10 +184,11 @@ class _Answering:
             check_size(frame)
             grid = frame.grid
             (estimate,) = self.source.marginals([grid.cells])
-            place, filtered = grid.place(axis.name), entry.holds(grid)
+            filtered = entry.holds(grid)
             masks = [frame.mask(groups[each]) & filtered for each in chosen]
             weights = [np.broadcast_to(mask, grid.shape).astype(float) for mask in masks]
-            return NumberCounts(estimate, place, tells(grid.codes[place]) - 1, weights)
+            owner = tells(grid.codes[axis.name].ravel()) - 1
+            return NumberCounts(estimate, grid.place(axis.name), owner, weights)
 
         others = max(1, entry.frame.grid.size)
         return list(quantiles(number, entry.wanted, len(groups), others, count))
