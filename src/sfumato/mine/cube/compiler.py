@@ -95,8 +95,8 @@ class Compiler:
     cuts: list[Cut] = field(default_factory=list)
     _sums: list[tuple[list[AskedColumn], Number, bool]] = field(default_factory=list)
 
-    def _told(self, cut: Cut) -> Callable[[Grid], NDArray[Any]]:
-        """What a cut tells of each cell."""
+    def _cut(self, cut: Cut) -> Callable[[Grid], NDArray[Any]]:
+        """What a cut says of each cell; the grid must make it."""
         self.cuts.append(cut)
         return lambda grid: np.asarray(cut.tells(grid.codes[cut.axis.name]))
 
@@ -134,7 +134,7 @@ class Compiler:
         if axis is None or not isinstance(pattern, str):
             raise QueryError(f"{like.sql()} does not compare a column with a pattern in quotes")
         folded = isinstance(like, exp.ILike)
-        found = self._told(likeness(axis, pattern, escape=escape, folded=folded))
+        found = self._cut(likeness(axis, pattern, escape=escape, folded=folded))
         return _negated(found) if like.args.get("negate") else found
 
     def _comparison(self, expression: exp.Expression) -> Holds:
@@ -182,13 +182,13 @@ class Compiler:
         """A column, or a number computed from one, compared with constants."""
         axis = column_of(expression, self.domain)
         if axis is not None:
-            return self._told(comparison(axis, operator, values))
+            return self._cut(comparison(axis, operator, values))
         derived = Derived.of(expression, self.domain)
         if derived is None:
             raise QueryError(
                 f"{expression.sql()} is not a column", hint="compare a column with constants"
             )
-        return self._told(derived.condition(operator, values))
+        return self._cut(derived.condition(operator, values))
 
     def _branches(self, expression: exp.Case) -> list[Branch]:
         """The results of a CASE, that of ELSE last, each with where it is the first to apply."""
@@ -220,7 +220,7 @@ class Compiler:
         derived = Derived.of(expression, self.domain)
         if derived is not None:
             labels, cut = derived.groups()
-            return Key(labels, self._told(cut))
+            return Key(labels, self._cut(cut))
         holds = self.condition(expression)
         return Key((False, True), lambda grid: holds(grid).astype(np.intp))
 
@@ -242,7 +242,7 @@ class Compiler:
             ranks = tuple(range(attribute.size))
         elif isinstance(attribute, Category) and are_numbers(attribute):
             ranks = tuple(label_numbers(attribute, "order"))
-        return Key(labels, self._told(Cut.by_value(axis)), ranks)
+        return Key(labels, self._cut(Cut.by_value(axis)), ranks)
 
     def _case_key(self, expression: exp.Case) -> Key:
         branches = self._branches(expression)
@@ -285,7 +285,7 @@ class Compiler:
         below = sum(edge <= least for edge in edges)
         self.cuts.append(Cut(axis, np.zeros_like))
         inside = (edge for edge in edges if least < edge <= most)
-        tests = [self._told(comparison(axis, ">=", [edge])) for edge in inside]
+        tests = [self._cut(comparison(axis, ">=", [edge])) for edge in inside]
         return Key(
             tuple(range(count + 2)),
             lambda grid: sum((test(grid).astype(np.intp) for test in tests), grid.full(below)),

@@ -70,7 +70,7 @@ class _Answering:
     plan: QuestionPlan
     method: str
     tables: Mapping[Frame, Tables]  # what was counted for each output
-    said: Sequence[str]  # of the counts
+    count_notes: Sequence[str]  # what is to be said of the counts
 
     def result(self) -> CubeResult:
         """Group, filter, sort, and say what is to be said."""
@@ -219,7 +219,7 @@ class _Answering:
         raise too_noisy([axis.name for axis in axes], least, self.source.rows, step)
 
     def _notes(self, groups: Sequence[Group], columns: Sequence[list[Any]]) -> Iterator[str]:
-        yield from self.said
+        yield from self.count_notes
         turn = self.source.provenance.turn if isinstance(self.source, Release) else None
         if turn is not None:
             yield (
