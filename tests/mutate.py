@@ -146,8 +146,8 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     ): "how the bracket is cut decides how soon the search ends, not where",
     (
         "mine/cube/sheet.py",
-        "return float(number.start.min()), float(number.start.max())",
-        "return float(number.start.min()), float(number.start.min())",
+        "low, high = float(np.min(ends)), float(np.max(ends))",
+        "low, high = float(np.min(ends)), float(np.min(ends))",
     ): "where a sum is centred changes how it is rounded, not what it is",
     (
         "mine/cube/query.py",

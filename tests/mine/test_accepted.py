@@ -207,6 +207,7 @@ REFUSED = [
     ("SELECT COUNT(*) FROM t WHERE x * 3 = 0.3", "how fractions are rounded"),
     ("SELECT COUNT(x / 0) FROM t", "neither rows, a column, nor a CASE"),
     ("SELECT COUNT(n > 1) FROM t", "COUNT_IF"),
+    ("SELECT COUNT(CASE WHEN n > 1 THEN big END) FROM t", "too many values to count each"),
     ("SELECT SUM(x / 0) FROM t", "has no value"),
     ("SELECT COUNT(*) FROM t WHERE (n, a) = (1, 'u')", "not a c"),
     ("SELECT a, COUNT(*) FROM t GROUP BY a HAVING a = 1", "a word with a number"),

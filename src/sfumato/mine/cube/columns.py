@@ -5,15 +5,15 @@ values apart, and no finer.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.domain import Attribute, Cells, Domain, Items, Numeric
-from sfumato.errors import SchemaError
 
 FEW_CODES = 64
 KEYED_VALUES = 4096  # the most values of a number that may each be a group of their own
@@ -62,13 +62,13 @@ class Cut:
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """The joint cells of a question: a code of each cell of each axis, in the shape in which they
-    broadcast.
+    """The joint cells of a question: its columns, the cells of each, and a code of each cell by the
+    name of its column, in the shape in which they broadcast.
     """
 
     axes: tuple[AskedColumn, ...]
     cells: tuple[Cells, ...]
-    codes: tuple[Codes, ...]
+    codes: Mapping[str, Codes]
 
     @classmethod
     def of(cls, cuts: Iterable[Cut]) -> Grid:
@@ -78,11 +78,13 @@ class Grid:
         by_axis: dict[str, list[Cut]] = {}
         for cut in cuts:
             by_axis.setdefault(cut.axis.name, []).append(cut)
-        axes = tuple(by_axis[name][0].axis for name in sorted(by_axis))
+        names = sorted(by_axis)
+        axes = tuple(by_axis[name][0].axis for name in names)
         pairs = [_cells(axis, by_axis[axis.name]) for axis in axes]
-        return cls(axes, tuple(cells for cells, _ in pairs), tuple(codes for _, codes in pairs))
+        codes = np.ix_(*(codes for _, codes in pairs))
+        return cls(axes, tuple(cells for cells, _ in pairs), dict(zip(names, codes, strict=True)))
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         return tuple(part.size for part in self.cells)
 
@@ -97,14 +99,7 @@ class Grid:
 
     def place(self, name: str) -> int:
         """The position of an axis."""
-        return [axis.name for axis in self.axes].index(name)
-
-    def axis(self, name: str) -> Codes:
-        """A code of each cell of one axis, shaped to broadcast over the grid."""
-        place = self.place(name)
-        return self.codes[place].reshape(
-            [-1 if other == place else 1 for other in range(len(self.axes))]
-        )
+        return list(self.codes).index(name)
 
     def full(self, value: Any) -> NDArray[Any]:
         """The same value everywhere, shaped to broadcast over the grid."""
@@ -152,12 +147,3 @@ def _few_alike(codes: Codes, cuts: Sequence[Cut]) -> tuple[NDArray[np.intp], Cod
     group = [cells.setdefault(each, len(cells)) for each in zip(*told, strict=True)]
     first = [group.index(cell) for cell in range(len(cells))]
     return np.array(group, dtype=np.intp), codes[first]
-
-
-def check_keyed(axis: AskedColumn) -> None:
-    """Refuse a group for every value of a fine number."""
-    if isinstance(axis.attribute, Numeric) and axis.size > KEYED_VALUES:
-        raise SchemaError(
-            f"'{axis.name}' has {axis.size:,} values, too many for a group each",
-            hint="group by WIDTH_BUCKET or CASE",
-        )

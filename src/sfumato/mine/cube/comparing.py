@@ -1,35 +1,67 @@
-"""Comparisons of one column with constants: for each value of the column, whether they hold."""
+"""Comparisons of one column, or of a number computed from one, with constants: for each value of
+the column, whether they hold.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sqlglot import exp
 
-from sfumato.domain import Attribute, Bins, Category, Items, Numeric
+from sfumato.domain import Attribute, Bins, Category, Domain, Items, Numeric
 from sfumato.errors import DataError, QueryError
-from sfumato.mine.cube.columns import AskedColumn, Codes, Cut, Mask
-from sfumato.mine.cube.constants import is_number, plain
+from sfumato.mine.cube.columns import KEYED_VALUES, AskedColumn, Codes, Cut, Mask
+from sfumato.mine.cube.constants import HOLDS, bare, is_constant, is_number, plain
+from sfumato.mine.cube.numbers import (
+    NEAR,
+    Kind,
+    Terms,
+    axis_numbers,
+    check_casts,
+    check_clear,
+    evaluated,
+    is_arithmetic,
+    label_numbers,
+)
 
-WRITTEN_NUMBER = re.compile(r"[+-]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][+-]?\d{1,2})?")
 TRUE_WORDS, FALSE_WORDS = ("yes", "true", "1", "y", "t"), ("no", "false", "0", "n", "f")
+EVALUATED = 1 << 20  # a column of at most so many values is computed with value by value
+RISING_OR_FALLING = (
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Neg, exp.Floor, exp.Ceil, exp.Round),
+    *(exp.Cast, exp.Paren, exp.Column, exp.Literal),
+    *(exp.Identifier, exp.DataType, exp.DataTypeParam),
+)
+
+Classify = Callable[[Codes], NDArray[Any]]
 
 
 def comparison(axis: AskedColumn, operator: str, values: Sequence[Any]) -> Cut:
-    """The cut that a comparison makes; what it tells of a code is 1 where the comparison holds."""
+    """The cut that a comparison (<, <=, >, >=, in, between) makes: it tells of a code whether the
+    comparison holds.
+    """
     attribute = axis.attribute
+    numbers = all(is_number(value) for value in values)
+    if isinstance(attribute, Numeric) or (isinstance(attribute, Bins) and numbers):
+        runs = _runs(attribute, operator, [_as_number(attribute, value) for value in values])
+
+        def holds(codes: Codes) -> Mask:
+            within = np.zeros(np.shape(codes), dtype=bool)
+            for first, last in runs:
+                within |= (codes >= first) & (codes < last)
+            return within
+
+        return Cut(axis, holds, [code for run in runs for code in run])
     if isinstance(attribute, Items):
-        return Cut(axis, _item_holds(axis, operator, values))
-    if isinstance(attribute, Numeric):
-        return _number_cut(axis, attribute, operator, values)
-    if isinstance(attribute, Bins) and all(is_number(value) for value in values):
-        return Cut(axis, _bin_holds(attribute, operator, [float(value) for value in values]))
-    table = _label_table(attribute, operator, values)
+        table = _item_table(axis, operator, values)
+    else:
+        table = _label_table(attribute, operator, values)
     return Cut(axis, lambda codes: table[codes])
 
 
@@ -56,26 +88,25 @@ def _expression(pattern: str, escape: str | None) -> str:
     return "".join(parts)
 
 
-def _item_holds(axis: AskedColumn, operator: str, values: Sequence[Any]) -> Callable[[Codes], Mask]:
-    if operator not in ("in", "not in") or any(
-        value not in (True, False, 0, 1) for value in values
-    ):
+def _item_table(axis: AskedColumn, operator: str, values: Sequence[Any]) -> Mask:
+    if operator != "in" or any(value not in (True, False, 0, 1) for value in values):
         raise QueryError(
             f'item \'{axis.name}\' is there or not; write "{axis.name}" or NOT "{axis.name}"'
         )
-    wanted = np.array([(code in values) == (operator == "in") for code in (0, 1)])
-    return lambda codes: wanted[codes]
+    return np.array([code in values for code in (0, 1)])
 
 
 def _label_table(attribute: Attribute, operator: str, values: Sequence[Any]) -> Mask:
-    if operator in ("in", "not in"):
+    if operator == "in":
         chosen = np.zeros(attribute.size, dtype=bool)
         for value in values:
             chosen |= _equal_labels(attribute, value)
-        return chosen if operator == "in" else ~chosen
-    labels = label_numbers(attribute, f"order for {operator}")
+        return chosen
+    labels = np.array(label_numbers(attribute, f"order for {operator}"), dtype=object)
     numbers = [_as_number(attribute, value) for value in values]
-    return np.array([_holds(operator, label, numbers) for label in labels])
+    if operator == "between":
+        return np.asarray((labels >= numbers[0]) & (labels <= numbers[1]), dtype=bool)
+    return np.asarray(HOLDS[operator](labels, numbers[0]), dtype=bool)
 
 
 def _equal_labels(attribute: Attribute, value: Any) -> Mask:
@@ -84,7 +115,14 @@ def _equal_labels(attribute: Attribute, value: Any) -> Mask:
     """
     equal = np.zeros(attribute.size, dtype=bool)
     if isinstance(value, bool):
-        return _truth_labels(attribute) == value
+        words = [label.casefold() for label in attribute.labels]
+        strange = [word for word in words if word not in TRUE_WORDS + FALSE_WORDS]
+        if strange:
+            raise QueryError(
+                f"'{attribute.name}' is not true or false: it has the value '{strange[0]}'",
+                hint="use = or IN with the values themselves",
+            )
+        return np.array([(word in TRUE_WORDS) == value for word in words])
     if isinstance(value, str):
         equal[attribute.code(value)] = True
         return equal
@@ -94,95 +132,56 @@ def _equal_labels(attribute: Attribute, value: Any) -> Mask:
     return equal
 
 
-def _truth_labels(attribute: Attribute) -> Mask:
-    words = [label.casefold() for label in attribute.labels]
-    strange = [word for word in words if word not in TRUE_WORDS + FALSE_WORDS]
-    if strange:
-        raise QueryError(
-            f"'{attribute.name}' is not true or false: it has the value '{strange[0]}'",
-            hint="use = or IN with the values themselves",
-        )
-    return np.array([word in TRUE_WORDS for word in words])
-
-
-def are_numbers(attribute: Attribute) -> bool:
-    """Whether all values of a category are numbers."""
-    return all(WRITTEN_NUMBER.fullmatch(label) for label in attribute.labels)
-
-
-def label_numbers(attribute: Attribute, what: str) -> list[Fraction]:
-    """The numbers that the values of a category are; a word among them has no such thing."""
-    if not are_numbers(attribute):
-        raise QueryError(
-            f"'{attribute.name}' holds words, which have no {what}",
-            hint="use = or IN with the values themselves",
-        )
-    return [Fraction(label) for label in attribute.labels]
-
-
-def _holds(operator: str, label: Fraction, numbers: Sequence[Any]) -> bool:
-    if operator == "between":
-        return bool(numbers[0] <= label <= numbers[1])
-    first = numbers[0]
-    return bool(
-        {"<": label < first, "<=": label <= first, ">": label > first, ">=": label >= first}[
-            operator
-        ]
-    )
-
-
 def _as_number(attribute: Attribute, value: Any) -> Any:
     if not is_number(value):
         raise QueryError(f"'{attribute.name}' is a number, and '{value}' is not")
     return value
 
 
-def _number_cut(axis: AskedColumn, attribute: Numeric, operator: str, values: Sequence[Any]) -> Cut:
-    """Comparisons of a number on its grid: each is a run of codes, or several."""
-    runs = _runs(attribute, operator, [_as_number(attribute, value) for value in values])
-    inside = operator != "not in"
-
-    def holds(codes: Codes) -> Mask:
-        within = np.zeros(np.shape(codes), dtype=bool)
-        for first, last in runs:
-            within |= (codes >= first) & (codes < last)
-        return within == inside
-
-    return Cut(axis, holds, [code for run in runs for code in run])
-
-
-def _runs(attribute: Numeric, operator: str, numbers: list[Any]) -> list[tuple[int, int]]:
-    """The runs [first, last) of codes for which a comparison holds."""
-    if operator in ("in", "not in"):
+def _runs(attribute: Numeric | Bins, operator: str, numbers: list[Any]) -> list[tuple[int, int]]:
+    """The runs [first, last) of codes for which a comparison holds. Those of a number that was cut
+    before it was perturbed must begin and end on its cuts.
+    """
+    if isinstance(attribute, Bins):
+        numbers = [float(number) for number in numbers]
+        if operator == "in":
+            raise DataError(
+                f"'{attribute.name}' is known in bins only, so single numbers cannot be told apart",
+                hint=f"use its bins: {', '.join(attribute.labels[:6])}",
+            )
+    low, high = ends(attribute)
+    met = isinstance(attribute, Bins) or (numbers[0] <= high and numbers[-1] >= low)
+    if operator != "between" or not met:
         _check_inside(attribute, operator, numbers)
-        return [(first_code(attribute, value), code_above(attribute, value)) for value in numbers]
-    low, high = 0, attribute.size
-    if operator == "between":
-        if numbers[0] > attribute.max or numbers[1] < attribute.min:
-            _check_inside(attribute, operator, numbers)
-        low, high = first_code(attribute, numbers[0]), code_above(attribute, numbers[1])
-        return [(low, max(low, high))]
-    _check_inside(attribute, operator, numbers)
-    cut = (first_code if operator in (">=", "<") else code_above)(attribute, numbers[0])
-    return [(cut, high) if operator in (">", ">=") else (low, cut)]
+    if operator in ("in", "between"):
+        pairs = zip(numbers, numbers, strict=True) if operator == "in" else [numbers]
+        runs = [
+            (first_code(attribute, least, operator), code_above(attribute, most, operator))
+            for least, most in pairs
+        ]
+        return [(first, max(first, last)) for first, last in runs]
+    cut = (first_code if operator in (">=", "<") else code_above)(attribute, numbers[0], operator)
+    return [(cut, attribute.size) if operator in (">", ">=") else (0, cut)]
 
 
-def first_code(attribute: Numeric, value: Any) -> int:
+def first_code(attribute: Numeric | Bins, value: Any, operator: str) -> int:
     """The code of the smallest grid point that is not below a value, the grid's size where none
     is.
     """
+    if isinstance(attribute, Bins):
+        return _edge(attribute, value, operator)
     if attribute.whole:
-        below = math.ceil(Fraction(value)) - int(attribute.min)
-        return min(max(below, 0), attribute.size)
+        return min(max(math.ceil(Fraction(value)) - int(attribute.min), 0), attribute.size)
     codes, numbers = _around(attribute, float(value))
     return int(codes[0] + np.searchsorted(numbers, float(value), side="left"))
 
 
-def code_above(attribute: Numeric, value: Any) -> int:
+def code_above(attribute: Numeric | Bins, value: Any, operator: str) -> int:
     """The code of the smallest grid point above a value."""
+    if isinstance(attribute, Bins):
+        return _edge(attribute, value + attribute.step, operator)
     if attribute.whole:
-        above = math.floor(Fraction(value)) + 1 - int(attribute.min)
-        return min(max(above, 0), attribute.size)
+        return min(max(math.floor(Fraction(value)) + 1 - int(attribute.min), 0), attribute.size)
     codes, numbers = _around(attribute, float(value))
     return int(codes[0] + np.searchsorted(numbers, float(value), side="right"))
 
@@ -199,7 +198,7 @@ def _around(attribute: Numeric, value: float) -> tuple[NDArray[np.int64], NDArra
 
 def _check_inside(attribute: Numeric | Bins, operator: str, numbers: Sequence[Any]) -> None:
     low, high = ends(attribute)
-    sign = "=" if operator in ("in", "not in") else operator.upper()
+    sign = "=" if operator == "in" else operator.upper()
     for number in numbers:
         if not low <= number <= high:
             raise DataError(
@@ -216,25 +215,6 @@ def ends(attribute: Attribute) -> tuple[float, float]:
     if isinstance(attribute, Bins):
         return attribute.edges[0], attribute.edges[-1]
     raise QueryError(f"'{attribute.name}' holds no numbers, so it has no buckets")
-
-
-def _bin_holds(attribute: Bins, operator: str, numbers: Sequence[float]) -> Callable[[Codes], Mask]:
-    """Comparisons of a number that was cut before it was perturbed: they must fall on the cuts."""
-    if operator in ("in", "not in"):
-        raise DataError(
-            f"'{attribute.name}' is known in bins only, so single numbers cannot be told apart",
-            hint=f"use its bins: {', '.join(attribute.labels[:6])}",
-        )
-    first, last, step = 0, attribute.size, attribute.step
-    if operator == "between":
-        first = _edge(attribute, numbers[0], operator)
-        last = _edge(attribute, numbers[1] + step, operator)
-        return lambda codes: (codes >= first) & (codes < last)
-    _check_inside(attribute, operator, numbers)
-    cut = _edge(attribute, numbers[0] + (step if operator in ("<=", ">") else 0), operator)
-    if operator in ("<", "<="):
-        return lambda codes: codes < cut
-    return lambda codes: codes >= cut
 
 
 def _edge(attribute: Bins, cut: float, operator: str) -> int:
@@ -255,3 +235,124 @@ def _edge(attribute: Bins, cut: float, operator: str) -> int:
         "bins only",
         hint=f"its cuts are {', '.join(f'{edge:g}' for edge in attribute.edges[1:-1])}",
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Derived:
+    """A number computed from one column and constants."""
+
+    axis: AskedColumn
+    expression: exp.Expression
+
+    @classmethod
+    def of(cls, expression: exp.Expression, domain: Domain) -> Derived | None:
+        """The number that an expression is; None where it is something else."""
+        names = {column.name for column in expression.find_all(exp.Column)}
+        if len(names) != 1 or not is_arithmetic(expression):
+            return None
+        check_casts(expression, domain)
+        return cls(AskedColumn.of(domain, names.pop()), expression)
+
+    def at(self, codes: Codes) -> Terms:
+        """The number at some codes of the column."""
+        found = evaluated(self.expression, {self.axis.name: axis_numbers(self.axis, codes)})
+        if not np.isfinite(found.start).all():
+            raise QueryError(f"{self.expression.sql()} has no value for some {self.axis.name}")
+        return found
+
+    def condition(self, operator: str, constants: Sequence[Any]) -> Cut:
+        """The cut of a comparison with constants."""
+        if not all(is_number(value) for value in constants):
+            raise QueryError(
+                f"a number computed from '{self.axis.name}' is compared with "
+                f"{', '.join(repr(plain(value)) for value in constants)}"
+            )
+        marks = np.unique([float(value) for value in constants])
+
+        def place(codes: Codes) -> NDArray[Any]:  # twice the marks below, and one if on a mark
+            terms = self.at(codes)
+            for mark in marks:
+                check_clear(terms, mark)
+            below, upto = (np.searchsorted(marks, terms.start, side) for side in ("left", "right"))
+            return below + upto
+
+        wanted = _wanted(operator, marks, [float(value) for value in constants])
+        return Cut(self.axis, lambda codes: wanted[place(codes)], self._starts(place))
+
+    def groups(self) -> tuple[tuple[Any, ...], Cut]:
+        """The different values, and the cut that tells of a code which of them it has."""
+        starts = self._starts(lambda codes: self.at(codes).start)
+        terms = self.at(starts)
+        found = np.unique(terms.start)
+        if len(found) > KEYED_VALUES:
+            raise QueryError(
+                f"{len(found):,} groups are too many", hint="group by a coarser number"
+            )
+        gaps = np.diff(found)
+        if terms.kind is Kind.STEPPED and (gaps < NEAR * np.maximum(1, np.abs(found[1:]))).any():
+            raise QueryError(f"{self.expression.sql()} has groups that differ by rounding alone")
+        whole = (found == np.rint(found)).all()
+        labels = tuple((found.astype(np.int64) if whole else found).tolist())
+        return labels, Cut(
+            self.axis, lambda codes: np.searchsorted(found, self.at(codes).start), starts
+        )
+
+    def _starts(self, classify: Classify) -> NDArray[np.int64]:
+        """The codes of a number at which something told of them changes."""
+        size = self.axis.size
+        if size <= EVALUATED:
+            told = classify(np.arange(size))
+            return np.append(0, np.flatnonzero(told[1:] != told[:-1]) + 1)
+        if not self._rises_or_falls:
+            raise QueryError(
+                f"'{self.axis.name}' has {size:,} values, too many to compute "
+                f"{self.expression.sql()} for each",
+                hint="compare the column itself with constants",
+            )
+        return _changes(classify, size)
+
+    @property
+    def _rises_or_falls(self) -> bool:
+        """Whether the number never turns back as the column grows: the column stands in it once,
+        under nothing but steps that keep an order.
+        """
+        expression = self.expression
+        nodes: Iterator[Any] = expression.walk()
+        parts = (node for node in nodes if not is_constant(bare(node)))
+        once = len(list(expression.find_all(exp.Column))) == 1
+        divided = any(
+            not is_constant(node.expression) for node in expression.find_all(exp.Div, exp.IntDiv)
+        )
+        return once and not divided and all(isinstance(node, RISING_OR_FALLING) for node in parts)
+
+
+def _changes(classify: Classify, size: int) -> NDArray[np.int64]:
+    """Where something that never turns back changes: every run whose ends differ is halved."""
+    first, last = np.array([0], dtype=np.int64), np.array([size - 1], dtype=np.int64)
+    starts = [np.zeros(1, dtype=np.int64)]
+    while len(first):
+        differ = classify(first) != classify(last)
+        first, last = first[differ], last[differ]
+        if len(first) > KEYED_VALUES:
+            raise QueryError(
+                f"more than {KEYED_VALUES:,} groups are too many", hint="group by a coarser number"
+            )
+        done = last - first == 1
+        starts.append(last[done])
+        first, last = first[~done], last[~done]
+        middle = (first + last) // 2
+        first, last = np.concatenate([first, middle]), np.concatenate([middle, last])
+    return np.unique(np.concatenate(starts))
+
+
+def _wanted(operator: str, marks: NDArray[Any], constants: Sequence[float]) -> Mask:
+    """Of each place among the marks (twice the marks below, and one on a mark), whether a
+    comparison holds there.
+    """
+    places = np.arange(2 * len(marks) + 1)
+    of = [2 * int(np.searchsorted(marks, value)) + 1 for value in constants]
+    if operator == "in":
+        return np.isin(places, of)
+    if operator == "between":
+        return (places >= of[0]) & (places <= of[1])
+    return np.asarray(HOLDS[operator](places, of[0]))

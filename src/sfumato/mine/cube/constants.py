@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import operator
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
 
@@ -27,14 +28,28 @@ WHOLE_TYPES = {
     "UINT": (0, (1 << 32) - 1),
     "UBIGINT": (0, (1 << 64) - 1),
 }
-COMPARISONS: dict[type[exp.Expression], tuple[str, str]] = {
-    exp.LT: ("<", ">"),
-    exp.LTE: ("<=", ">="),
-    exp.GT: (">", "<"),
-    exp.GTE: (">=", "<="),
-    exp.EQ: ("in", "in"),
-    exp.NEQ: ("not in", "not in"),
-}  # with what they become when the constant stands on the left
+COMPARISONS: dict[type[exp.Expression], str] = {
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+}
+FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}  # when the constant stands on the left
+HOLDS: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "=": operator.eq,
+    "<>": operator.ne,
+}
+JOINED: dict[type[exp.Expression], Callable[[Any, Any], Any]] = {
+    exp.Add: operator.add,
+    exp.Sub: operator.sub,
+    exp.Mul: operator.mul,
+}
 
 
 def bare(expression: exp.Expression) -> exp.Expression:
@@ -80,9 +95,7 @@ def constant(expression: exp.Expression) -> Any:
     if isinstance(inner, exp.Cast):
         return _cast(inner)
     if type(inner) in COMPARISONS:
-        return compare(
-            COMPARISONS[type(inner)][0], constant(inner.this), constant(inner.expression)
-        )
+        return compare(COMPARISONS[type(inner)], constant(inner.this), constant(inner.expression))
     if isinstance(inner, exp.Add | exp.Sub | exp.Mul | exp.Div | exp.IntDiv | exp.Mod | exp.Pow):
         return _folded(inner)
     raise QueryError(f"{expression.sql()} is not a constant")
@@ -150,31 +163,26 @@ _DEFAULTS = exp.DataType.build("DECIMAL(18, 3)").expressions
 
 
 def _folded(expression: exp.Expression) -> Number:
+    """Arithmetic of two constants: doubles where one is or a quotient makes one, else exact."""
     left, right = number(expression.this), number(expression.expression)
     try:
-        return _computed(expression, left, right)
+        if isinstance(expression, exp.Div):
+            return _finite(float(left) / float(right))
+        if isinstance(expression, exp.Pow):
+            return _finite(math.pow(left, right))
+        if isinstance(expression, exp.IntDiv | exp.Mod):
+            if not isinstance(left, int) or not isinstance(right, int):
+                raise QueryError(f"{expression.sql()} is answered for whole numbers only")
+            quotient = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
+            return quotient if isinstance(expression, exp.IntDiv) else left - right * quotient
+        if isinstance(left, float) or isinstance(right, float):
+            left, right = float(left), float(right)
     except (ZeroDivisionError, OverflowError, ValueError):
         raise QueryError(f"{expression.sql()} has no value") from None
+    return JOINED[type(expression)](left, right)
 
 
-def _computed(expression: exp.Expression, left: Number, right: Number) -> Number:
-    if isinstance(expression, exp.Div):
-        return _finite(float(left) / float(right))
-    if isinstance(expression, exp.Pow):
-        return _finite(math.pow(left, right))
-    if isinstance(expression, exp.IntDiv | exp.Mod):
-        if not isinstance(left, int) or not isinstance(right, int):
-            raise QueryError(f"{expression.sql()} is answered for whole numbers only")
-        quotient = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
-        return quotient if isinstance(expression, exp.IntDiv) else left - right * quotient
-    if isinstance(left, float) or isinstance(right, float):
-        left, right = float(left), float(right)
-    if isinstance(expression, exp.Add):
-        return left + right
-    return left - right if isinstance(expression, exp.Sub) else left * right
-
-
-def compare(operator: str, left: Any, right: Any) -> bool | None:
+def compare(sign: str, left: Any, right: Any) -> bool | None:
     """A comparison of two values; unknown (None) where one of them is NULL, as in SQL."""
     if left is None or right is None:
         return None
@@ -182,8 +190,4 @@ def compare(operator: str, left: Any, right: Any) -> bool | None:
         raise QueryError(f"{plain(left)!r} and {plain(right)!r} are compared, a word with a number")
     if isinstance(left, float) or isinstance(right, float):
         left, right = float(left), float(right)
-    if operator in ("in", "not in"):
-        return bool(left == right) == (operator == "in")
-    return bool(
-        {"<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right}[operator]
-    )
+    return bool(HOLDS[sign](left, right))

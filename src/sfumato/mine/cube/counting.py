@@ -4,9 +4,9 @@ that is summed.
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -22,30 +22,23 @@ from sfumato.mine.cube.sheet import Tables
 from sfumato.source import Source
 
 LARGEST_GRID = 1 << 22  # cells
-LARGEST_SUMMED = (
-    1 << 20
-)  # cells in which a number is summed; its errors need some twenty times that
+LARGEST_SUMMED = 1 << 20  # cells in which a number is summed; its errors need some twenty times it
 COMPARED_STEPS = 600
 _LIKELY: WeakKeyDictionary[Evidence, NDArray[Any] | None] = WeakKeyDictionary()
 
 
-@dataclass(frozen=True, eq=False)
-class Counted:
-    """The tables behind the outputs of a question, by their frames, and what is to be
-    said of them.
+def counted(
+    source: Source, frames: Sequence[Frame], method: str
+) -> tuple[dict[Frame, Tables], list[str]]:
+    """The tables behind the outputs of a question, by their frames, and what is to be said of
+    them.
     """
-
-    tables: dict[Frame, Tables]
-    notes: tuple[str, ...] = ()
-
-
-def counted(source: Source, frames: Sequence[Frame], method: str) -> Counted:
-    """What these frames need, counted."""
     for frame in frames:
         check_size(frame)
     asked = {frame.grid.key: frame.grid.cells for frame in frames if frame.grid.axes}
     found = dict(zip(asked, source.marginals(list(asked.values())), strict=True))
-    tables, notes = {}, []
+    tables: dict[Frame, Tables] = {}
+    notes: list[str] = []
     for frame in frames:
         counts = found.get(frame.grid.key)
         if counts is None:
@@ -57,7 +50,7 @@ def counted(source: Source, frames: Sequence[Frame], method: str) -> Counted:
             errors = value is counts.value
             tables[frame] = Tables(frame.grid, source.rows, counts, value, errors=errors)
             notes += note
-    return Counted(tables, tuple(notes))
+    return tables, notes
 
 
 def check_size(frame: Frame) -> None:
@@ -121,15 +114,9 @@ def most_likely(estimate: Estimate) -> NDArray[Any] | None:
     worked out once for a table, however often it is asked.
     """
     if estimate.evidence not in _LIKELY:
-        _LIKELY[estimate.evidence] = _most_likely(estimate)
-    return _LIKELY[estimate.evidence]
-
-
-def _most_likely(estimate: Estimate) -> NDArray[Any] | None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        try:
+        found = None
+        with warnings.catch_warnings(), contextlib.suppress(EstimationError):
+            warnings.simplefilter("ignore", ConvergenceWarning)
             found = estimate.likelihood(steps=COMPARED_STEPS)
-        except EstimationError:
-            return None
-    return found.value if found.converged else None
+        _LIKELY[estimate.evidence] = found.value if found and found.converged else None
+    return _LIKELY[estimate.evidence]

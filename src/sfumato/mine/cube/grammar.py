@@ -1,10 +1,11 @@
-"""The SQL that can be answered from counts: one SELECT of aggregates over one table; everything
-else is refused by name.
+"""The SQL that can be answered from counts: one SELECT of aggregates over one table, or over a
+filter of it by WITH; everything else is refused by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -14,16 +15,18 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
-from sfumato.errors import QueryError
+from sfumato.errors import QueryError, listing
 from sfumato.mine.cube.accepted import NAMES, check, known_as
 from sfumato.mine.cube.aggregates import AGGREGATES, KINDS, QUANTILES, is_aggregate
 from sfumato.mine.cube.constants import bare
-from sfumato.mine.cube.filters import flattened
 
 LONGEST = 1_000_000  # letters of a question
 REMEMBERED_QUESTIONS, REMEMBERED_LETTERS = 64, 5_000  # that were read, and how long at most
 DEEPEST = 2000  # expressions inside each other, or one after the other with OR between
 MOST_CUBED = 12  # columns: 4,096 groupings
+FILE_NAME = re.compile(r"[/\\.:*?]")  # a name with one of these is that of a file
+SCHEMAS = ("main", "public")
+WITH_HINT = "WITH is answered around one filter: WITH s AS (SELECT * FROM t WHERE …)"
 TOO_DEEP = "this SQL is nested too deep"
 MANY = "write col IN (…) for many comparisons of a column"
 ROWS = "ask for COUNT(*), SUM, AVG, … instead"
@@ -81,7 +84,7 @@ def _read(sql: str, names: tuple[str, ...]) -> Query:
     """The question of a text: remembered, since to read it costs as much as to answer it from
     counts that are known. Nobody changes a tree once it is read.
     """
-    select = _spelt(flattened(_parsed(sql), names), names)
+    select = _spelt(_flattened(_parsed(sql), names), names)
     _check_clauses(select)
     outputs = _outputs(select)
     keys, sets = _groups(select, outputs, names)
@@ -133,6 +136,60 @@ def _nodes(statement: exp.Expression) -> list[Any]:
         if depth > DEEPEST:
             raise QueryError(TOO_DEEP, hint=MANY)
     return nodes
+
+
+def _flattened(select: exp.Select, names: Sequence[str]) -> exp.Select:
+    """The SELECT with the filters of its WITH in its own WHERE."""
+    filters: dict[str, exp.Select] = {}
+    for each in select.ctes:
+        inner, name = each.this, each.alias.casefold()
+        if not _is_filter(inner) or name in filters:
+            raise QueryError(f"WITH {each.alias} is not a filter of a table", hint=WITH_HINT)
+        filters[name] = inner
+    select.args.pop("with_", None)
+    chain = [select]
+    while (inner := filters.pop(_source(chain[-1]).casefold(), None)) is not None:
+        if not any(isinstance(entry, exp.Star) for entry in inner.expressions):
+            left = {name.casefold() for name in names}
+            left -= {entry.name.casefold() for entry in inner.expressions}
+            for column in (column for each in chain for column in each.find_all(exp.Column)):
+                if column.name.casefold() in left:
+                    raise QueryError(f"column '{column.name}' is not selected by WITH")
+        chain.append(inner)
+    if filters:
+        raise QueryError(f"WITH names {listing(filters)}, which is not read", hint=WITH_HINT)
+    conditions = [each.args["where"].this for each in chain if each.args.get("where")]
+    if len(chain) > 1 and conditions:
+        joined = exp.and_(*(exp.paren(each, copy=False) for each in conditions), copy=False)
+        select.set("where", exp.Where(this=joined))
+    return select
+
+
+def _is_filter(inner: exp.Expression) -> bool:
+    clauses = {name for name, content in inner.args.items() if content}
+    plain = all(isinstance(entry, exp.Star | exp.Column) for entry in inner.expressions)
+    return isinstance(inner, exp.Select) and plain and clauses <= {"expressions", "from_", "where"}
+
+
+def _source(select: exp.Select) -> str:
+    """The name of the one table that a SELECT reads; a column of another is refused."""
+    clause = select.args.get("from_")
+    if clause is None:
+        raise QueryError("this SELECT reads no table", hint="write FROM t")
+    table = clause.this
+    if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
+        raise QueryError(f"FROM {table.sql()} is not a table", hint="write FROM t")
+    schema = table.args.get("db")
+    foreign = schema is not None and schema.name.casefold() not in SCHEMAS
+    if foreign or FILE_NAME.search(table.name):
+        raise QueryError(
+            f"FROM {table.sql()} names a file or a schema, and the rows are those of the release",
+            hint="write FROM t",
+        )
+    for column in select.find_all(exp.Column):
+        if column.table and column.table.casefold() != table.alias_or_name.casefold():
+            raise QueryError(f"{column.sql()} is of no table here ({table.alias_or_name})")
+    return str(table.name)
 
 
 def _spelt(select: exp.Select, names: Sequence[str]) -> exp.Select:
@@ -238,68 +295,53 @@ def _groups(
     """
     if select.args.get("group") is None:
         return (), ((),)
-    group = _unnamed(
-        select.args["group"], [output for output in outputs if output.name not in names]
-    )
-    keys: list[exp.Expression] = []
-    crossed: list[tuple[int, ...]] = [()]
-    parts = [
-        *group.expressions,
-        *(
-            part
-            for word in ("rollup", "cube", "grouping_sets")
-            for part in group.args.get(word) or []
-        ),
-    ]
+    meant = [output for output in outputs if output.name not in names]
+    group = _unnamed(select.args["group"], meant)
+    parts = list(group.expressions)
+    for word in ("rollup", "cube", "grouping_sets"):
+        parts += group.args.get(word) or []
     if group.args.get("all"):
         parts = [output.expression for output in outputs if not is_aggregate(output.expression)]
+    keys: list[exp.Expression] = []
+
+    def place(entry: exp.Expression) -> int:
+        """The position of a key: a column, an expression, or the number of an output."""
+        entry = bare(_numbered(entry, outputs, "GROUP BY"))
+        if is_aggregate(entry):
+            raise QueryError(
+                f"GROUP BY {entry.sql()} groups by an aggregate", hint="use HAVING or ORDER BY"
+            )
+        if entry not in keys:
+            keys.append(entry)
+        return keys.index(entry)
+
+    crossed: list[tuple[int, ...]] = [()]
     for part in parts:
-        choices = _choices(part, keys, outputs)
+        choices = _choices(part, place)
         crossed = [(*chosen, *more) for chosen in crossed for more in choices]
     return tuple(keys), tuple(tuple(sorted(set(chosen))) for chosen in crossed)
 
 
-def _choices(
-    part: exp.Expression, keys: list[exp.Expression], outputs: tuple[Output, ...]
-) -> list[tuple[int, ...]]:
+def _choices(part: exp.Expression, place: Callable[[exp.Expression], int]) -> list[tuple[int, ...]]:
+    """The groupings that one part of GROUP BY asks for."""
     if isinstance(part, exp.GroupingSets):
-        return [
-            tuple(_key(key, keys, outputs) for key in _members(entry)) for entry in part.expressions
+        sets = [
+            each.expressions if isinstance(each, exp.Tuple) else [each] for each in part.expressions
         ]
-    if isinstance(part, exp.Rollup | exp.Cube):
-        places = [_key(entry, keys, outputs) for entry in part.expressions]
-        if isinstance(part, exp.Rollup):
-            return [tuple(places[:length]) for length in range(len(places), -1, -1)]
-        if len(places) > MOST_CUBED:
-            raise QueryError(
-                f"CUBE of {len(places)} columns asks for 2^{len(places)} groupings; at most "
-                f"{MOST_CUBED} columns are taken",
-                hint="write the groupings that you need as GROUPING SETS (…)",
-            )
-        return [
-            chosen
-            for length in range(len(places), -1, -1)
-            for chosen in combinations(places, length)
-        ]
-    return [(_key(part, keys, outputs),)]
-
-
-def _members(entry: exp.Expression) -> list[exp.Expression]:
-    if isinstance(entry, exp.Tuple):
-        return list(entry.expressions)
-    return [entry.this if isinstance(entry, exp.Paren) else entry]
-
-
-def _key(entry: exp.Expression, keys: list[exp.Expression], outputs: tuple[Output, ...]) -> int:
-    """The position of a key: a column, an expression, or the number of an output."""
-    entry = bare(_numbered(entry, outputs, "GROUP BY"))
-    if is_aggregate(entry):
+        return [tuple(map(place, each)) for each in sets]
+    if not isinstance(part, exp.Rollup | exp.Cube):
+        return [(place(part),)]
+    places = [place(entry) for entry in part.expressions]
+    lengths = range(len(places), -1, -1)
+    if isinstance(part, exp.Rollup):
+        return [tuple(places[:length]) for length in lengths]
+    if len(places) > MOST_CUBED:
         raise QueryError(
-            f"GROUP BY {entry.sql()} groups by an aggregate", hint="use HAVING or ORDER BY"
+            f"CUBE of {len(places)} columns asks for 2^{len(places)} groupings; at most "
+            f"{MOST_CUBED} columns are taken",
+            hint="write the groupings that you need as GROUPING SETS (…)",
         )
-    if entry not in keys:
-        keys.append(entry)
-    return keys.index(entry)
+    return [chosen for length in lengths for chosen in combinations(places, length)]
 
 
 def _orders(order: Any, outputs: tuple[Output, ...]) -> Iterable[Order]:

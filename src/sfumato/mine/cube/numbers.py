@@ -7,6 +7,7 @@ the two would answer differently, the question is refused.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -20,11 +21,11 @@ from sqlglot import exp
 from sfumato.domain import Attribute, Category, Domain, Items, Numeric
 from sfumato.errors import QueryError
 from sfumato.mine.cube.columns import AskedColumn, Codes, Mask
-from sfumato.mine.cube.comparing import label_numbers
 from sfumato.mine.cube.constants import bare, is_constant, keeps, number
 
 Numbers = NDArray[Any]
 
+WRITTEN_NUMBER = re.compile(r"[+-]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][+-]?\d{1,2})?")
 DIGITS = 9  # decimals of an exact number; what lies closer together is the same
 NEAR = 1e-9  # of a number: closer than this to a jump, but not on it, two engines may disagree
 EXACT = 2.0**53  # whole numbers beyond this are rounded
@@ -50,67 +51,67 @@ class Terms:
     slope: Numbers | None = None
     present: Mask | None = None
 
-    def _both(self, other: Terms) -> Mask | None:
-        if self.present is None or other.present is None:
-            return other.present if self.present is None else self.present
-        return self.present & other.present
-
-    def _mixed(self, other: Terms) -> Kind:
-        return max(self.kind, other.kind, key=lambda kind: kind.value)
+    def _like(self, other: Terms, start: Numbers, slope: Numbers | None) -> Terms:
+        """A number made of two: NULL where one is, decimals as they are written, whole numbers
+        refused where they would be rounded.
+        """
+        kind = max(self.kind, other.kind, key=lambda kind: kind.value)
+        if kind is Kind.DECIMAL:
+            start = np.round(start, DIGITS)
+        if kind is Kind.WHOLE and np.abs(start).max(initial=0.0) > EXACT:
+            raise QueryError("a whole number here has more than 15 digits")
+        return Terms(start, kind, slope, _both(self.present, other.present))
 
     def plus(self, other: Terms, sign: int = 1) -> Terms:
         """The sum, or the difference."""
-        slopes = [
-            factor * term.slope
-            for factor, term in ((1, self), (sign, other))
-            if term.slope is not None
-        ]
-        start, kind = self.start + sign * other.start, self._mixed(other)
-        slope = sum(slopes[1:], slopes[0]) if slopes else None
-        return _settled(Terms(start, kind, slope, self._both(other)))
+        slope = self.slope
+        if other.slope is not None:
+            slope = sign * other.slope if slope is None else slope + sign * other.slope
+        return self._like(other, self.start + sign * other.start, slope)
 
     def times(self, other: Terms) -> Terms:
         """The product; at most one of the two may vary with x."""
-        if self.slope is not None and other.slope is not None:
+        moving, fixed = (self, other) if other.slope is None else (other, self)
+        if fixed.slope is not None:
             raise NotLinearError
-        slope = None
-        if self.slope is not None or other.slope is not None:
-            moving, fixed = (self, other) if other.slope is None else (other, self)
-            assert moving.slope is not None
-            slope = moving.slope * fixed.start
-        product, kind = self.start * other.start, self._mixed(other)
-        return _settled(Terms(product, kind, slope, self._both(other)))
+        slope = None if moving.slope is None else moving.slope * fixed.start
+        return self._like(other, self.start * other.start, slope)
 
     def over(self, other: Terms) -> Terms:
         """The quotient, which is a double."""
-        if other.slope is not None:
-            raise NotLinearError
-        kind = Kind.STEPPED if Kind.STEPPED in (self.kind, other.kind) else Kind.DOUBLE
+        found = replace(self, slope=None).mapped(np.divide, self.as_double(other), other)
+        if self.slope is None:
+            return found
         with np.errstate(divide="ignore", invalid="ignore"):
-            slope = None if self.slope is None else self.slope / other.start
-            return Terms(self.start / other.start, kind, slope, self._both(other))
+            return replace(found, slope=self.slope / other.start)
 
-    def mapped(self, function: Callable[[Numbers], Numbers], kind: Kind) -> Terms:
-        """Some function of the number."""
-        if self.slope is not None:
+    def mapped(self, function: Callable[..., Numbers], kind: Kind, *others: Terms) -> Terms:
+        """Some function of the number and others, none of which may vary with x."""
+        present = self.present
+        for other in others:
+            present = _both(present, other.present)
+        if any(each.slope is not None for each in (self, *others)):
             raise NotLinearError
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return replace(self, start=function(self.start), kind=kind)
+        with np.errstate(all="ignore"):
+            start = function(self.start, *(other.start for other in others))
+        return Terms(start, kind, None, present)
+
+    def as_double(self, *others: Terms) -> Kind:
+        """How a double computed from the number, and others, is held."""
+        stepped = any(each.kind is Kind.STEPPED for each in (self, *others))
+        return Kind.STEPPED if stepped else Kind.DOUBLE
+
+
+def _both(first: Mask | None, second: Mask | None) -> Mask | None:
+    if first is None or second is None:
+        return second if first is None else first
+    return first & second
 
 
 class NotLinearError(Exception):
     """A number that is no line in the column that is too fine to be cut; told in the caller's
     words.
     """
-
-
-def _settled(terms: Terms) -> Terms:
-    """Decimals as they are written; whole numbers refused where they would be rounded."""
-    if terms.kind is Kind.DECIMAL:
-        return replace(terms, start=np.round(terms.start, DIGITS))
-    if terms.kind is Kind.WHOLE and np.abs(terms.start).max(initial=0.0) > EXACT:
-        raise QueryError("a whole number here has more than 15 digits")
-    return terms
 
 
 def axis_numbers(axis: AskedColumn, codes: Codes) -> Terms:
@@ -134,56 +135,53 @@ def axis_numbers(axis: AskedColumn, codes: Codes) -> Terms:
     )
 
 
+def are_numbers(attribute: Attribute) -> bool:
+    """Whether all values of a category are numbers."""
+    return all(WRITTEN_NUMBER.fullmatch(label) for label in attribute.labels)
+
+
+def label_numbers(attribute: Attribute, what: str) -> list[Fraction]:
+    """The numbers that the values of a category are; a word among them has no such thing."""
+    if not are_numbers(attribute):
+        raise QueryError(
+            f"'{attribute.name}' holds words, which have no {what}",
+            hint="use = or IN with the values themselves",
+        )
+    return [Fraction(label) for label in attribute.labels]
+
+
 def evaluated(expression: exp.Expression, columns: Mapping[str, Terms]) -> Terms:
     """Arithmetic of columns and constants."""
     inner = bare(expression)
     if isinstance(inner, exp.Column):
         return columns[inner.name]
     if is_constant(inner):
-        return _constant(inner)
-    if isinstance(inner, exp.Cast):
-        return _cast(inner, evaluated(inner.this, columns))
+        value = number(inner)
+        kinds = {int: Kind.WHOLE, Fraction: Kind.DECIMAL, float: Kind.DOUBLE}
+        return Terms(np.asarray(float(value)), kinds[type(value)])
+    if isinstance(inner, exp.Cast):  # it was checked to leave the numbers alone
+        terms, to = evaluated(inner.this, columns), inner.to.this.name
+        kind = {"DOUBLE": Kind.DOUBLE, "DECIMAL": Kind.DECIMAL}.get(to, Kind.WHOLE)
+        return terms if terms.kind is Kind.STEPPED else replace(terms, kind=kind)
     if isinstance(inner, exp.Round):
         decimals = inner.args.get("decimals")
         return _rounded(evaluated(inner.this, columns), 0 if decimals is None else number(decimals))
     if type(inner) in UNARY:
         return UNARY[type(inner)](evaluated(inner.this, columns))
-    first, second = (evaluated(part, columns) for part in (inner.this, inner.expression))
-    return BINARY[type(inner)](first, second)
-
-
-def _cast(expression: exp.Cast, terms: Terms) -> Terms:
-    """The same numbers, which a cast was checked to leave alone, held in another way."""
-    kind = {"DOUBLE": Kind.DOUBLE, "DECIMAL": Kind.DECIMAL}.get(expression.to.this.name, Kind.WHOLE)
-    return terms if terms.kind is Kind.STEPPED else replace(terms, kind=kind)
-
-
-def _constant(expression: exp.Expression) -> Terms:
-    value = number(expression)
-    kinds = {int: Kind.WHOLE, Fraction: Kind.DECIMAL, float: Kind.DOUBLE}
-    return Terms(np.asarray(float(value)), kinds[type(value)])
+    sides = (evaluated(part, columns) for part in (inner.this, inner.expression))
+    return BINARY[type(inner)](*sides)
 
 
 def _whole(function: Callable[[Numbers, Numbers], Numbers]) -> Callable[[Terms, Terms], Terms]:
     """Division with a remainder: of whole numbers only, as engines disagree about others."""
 
     def computed(first: Terms, second: Terms) -> Terms:
-        if first.slope is not None or second.slope is not None:
-            raise NotLinearError
+        found = first.mapped(function, Kind.WHOLE, second)
         if not first.kind is second.kind is Kind.WHOLE:
             raise QueryError("// and % are answered for whole numbers only")
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return Terms(function(first.start, second.start), Kind.WHOLE, None, first._both(second))
+        return found
 
     return computed
-
-
-def _power(first: Terms, second: Terms) -> Terms:
-    if first.slope is not None or second.slope is not None:
-        raise NotLinearError
-    kind = Kind.STEPPED if Kind.STEPPED in (first.kind, second.kind) else Kind.DOUBLE
-    with np.errstate(all="ignore"):
-        return Terms(np.power(first.start, second.start), kind, None, first._both(second))
 
 
 def _jump(function: Callable[[Numbers], Numbers]) -> Callable[[Terms], Terms]:
@@ -200,11 +198,6 @@ def _jump(function: Callable[[Numbers], Numbers]) -> Callable[[Terms], Terms]:
 def _negative(terms: Terms) -> Terms:
     slope = None if terms.slope is None else -terms.slope
     return replace(terms, start=-terms.start, slope=slope)
-
-
-def _root(terms: Terms) -> Terms:
-    kind = Kind.STEPPED if terms.kind is Kind.STEPPED else Kind.DOUBLE
-    return terms.mapped(np.sqrt, kind)
 
 
 def _rounded(terms: Terms, decimals: Any) -> Terms:
@@ -243,7 +236,7 @@ UNARY: dict[type[exp.Expression], Callable[[Terms], Terms]] = {
     exp.Abs: lambda terms: terms.mapped(np.abs, terms.kind),
     exp.Floor: _jump(np.floor),
     exp.Ceil: _jump(np.ceil),
-    exp.Sqrt: _root,
+    exp.Sqrt: lambda terms: terms.mapped(np.sqrt, terms.as_double()),
 }
 BINARY: dict[type[exp.Expression], Callable[[Terms, Terms], Terms]] = {
     exp.Add: lambda first, second: first.plus(second),
@@ -252,7 +245,7 @@ BINARY: dict[type[exp.Expression], Callable[[Terms, Terms], Terms]] = {
     exp.Div: lambda first, second: first.over(second),
     exp.IntDiv: _whole(lambda left, right: np.trunc(left / right)),
     exp.Mod: _whole(np.fmod),
-    exp.Pow: _power,
+    exp.Pow: lambda first, second: first.mapped(np.power, first.as_double(second), second),
 }
 ARITHMETIC = (
     *(*UNARY, *BINARY, exp.Round, exp.Cast, exp.Paren, exp.Column, exp.Identifier),
@@ -268,29 +261,25 @@ def is_arithmetic(expression: exp.Expression) -> bool:
 def check_casts(expression: exp.Expression, domain: Domain) -> None:
     """Refuse a cast that would change the numbers it is applied to."""
     for cast in expression.find_all(exp.Cast):
-        name = column_name(cast, domain)
-        if name is None and not _keeps_arithmetic(cast):
-            raise changing(cast)
+        kept = is_constant(cast) or cast.to.this.name == "DOUBLE"
+        if column_of(cast, domain) is None and not kept:
+            raise _changing(cast)
 
 
-def _keeps_arithmetic(cast: exp.Cast) -> bool:
-    return is_constant(cast) or cast.to.this.name == "DOUBLE"
-
-
-def column_name(expression: exp.Expression, domain: Domain) -> str | None:
-    """The column that an expression is: bare, in parentheses, or cast to a type that leaves its
-    values as they are.
+def column_of(expression: exp.Expression, domain: Domain) -> AskedColumn | None:
+    """The column that an expression is, if it is one: bare, in parentheses, or cast to a type that
+    leaves its values as they are.
     """
     inner = bare(expression)
     if isinstance(inner, exp.Cast):
-        name = column_name(inner.this, domain)
-        if name is not None and not _keeps_column(inner, AskedColumn.of(domain, name).attribute):
-            raise changing(inner)
-        return name
-    return inner.name if isinstance(inner, exp.Column) else None
+        axis = column_of(inner.this, domain)
+        if axis is not None and not _keeps_column(inner, axis.attribute):
+            raise _changing(inner)
+        return axis
+    return AskedColumn.of(domain, inner.name) if isinstance(inner, exp.Column) else None
 
 
-def changing(cast: exp.Cast) -> QueryError:
+def _changing(cast: exp.Cast) -> QueryError:
     """The error for a cast that changes what it is applied to."""
     return QueryError(f"{cast.sql()} changes the values", hint="use FLOOR, CEIL or ROUND")
 
@@ -299,14 +288,9 @@ def _keeps_column(cast: exp.Cast, attribute: Attribute) -> bool:
     kind = cast.to.this.name
     if kind == "FLOAT":
         return False  # single precision changes most numbers, and all that is computed from them
-    if isinstance(attribute, Numeric):
-        return keeps(cast.to, _grid(attribute))
+    if isinstance(attribute, Numeric):  # its ends and its first step say how the grid is written
+        low, step = Fraction(str(attribute.min)), Fraction(str(attribute.grid_step))
+        return keeps(cast.to, [low, low + step, low + step * (attribute.size - 1)])
     if isinstance(attribute, Category) and kind not in ("TEXT", "VARCHAR"):
         return keeps(cast.to, label_numbers(attribute, f"form as {kind}"))
     return isinstance(attribute, Category) or (isinstance(attribute, Items) and kind in ("INT",))
-
-
-def _grid(attribute: Numeric) -> list[Fraction]:
-    """Numbers that say of the whole grid how it is written: its ends, and its first step."""
-    low, step = Fraction(str(attribute.min)), Fraction(str(attribute.grid_step))
-    return [low, low + step, low + step * (attribute.size - 1)]

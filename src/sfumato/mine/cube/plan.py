@@ -14,48 +14,35 @@ from sqlglot import exp
 
 from sfumato.domain import Domain
 from sfumato.errors import QueryError
+from sfumato.estimation.quantiles import Wanted
 from sfumato.mine.cube.aggregates import is_aggregate
 from sfumato.mine.cube.columns import AskedColumn, Cut, Grid, Mask
-from sfumato.mine.cube.conditions import Condition, condition
+from sfumato.mine.cube.compiler import Compiler, Compute, Holds, Key, everywhere
 from sfumato.mine.cube.constants import COMPARISONS, bare, compare, constant, is_constant, plain
-from sfumato.mine.cube.distributions import Distribution, distribution
 from sfumato.mine.cube.grammar import Query
-from sfumato.mine.cube.keys import Key, key
-from sfumato.mine.cube.measures import Measure, measure
 
-
-@dataclass(frozen=True)
-class Group:
-    """One group of a grouping: the place of the label that each of its keys has."""
-
-    labels: tuple[tuple[int, int], ...] = ()
-
-    @cached_property
-    def at(self) -> dict[int, int]:
-        """The label of each key, by the place of the key."""
-        return dict(self.labels)
+Group = Mapping[int, int]  # the place of the label that each key of a grouping has
+Truth = bool | None  # None is SQL's unknown
 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
     """The cells that one output needs: those of WHERE and GROUP BY, and its own."""
 
-    where: Condition | None
+    where: Holds
     keys: tuple[Key, ...]
-    cuts: tuple[Cut, ...] = ()  # of the output itself
+    cuts: tuple[Cut, ...]
     fine: AskedColumn | None = None  # a number whose sums are needed
 
     @cached_property
     def grid(self) -> Grid:
         """The joint cells."""
-        where = () if self.where is None else self.where.cuts
-        keys = (cut for each in self.keys for cut in each.cuts)
-        return Grid.of((*where, *keys, *self.cuts))
+        return Grid.of(self.cuts)
 
     @cached_property
     def inside(self) -> Mask:
         """The cells for which WHERE holds."""
-        return self.grid.full(True) if self.where is None else self.where.holds(self.grid)
+        return self.where(self.grid)
 
     @cached_property
     def indices(self) -> list[NDArray[Any]]:
@@ -65,7 +52,7 @@ class Frame:
     def mask(self, group: Group) -> Mask:
         """The cells of a group."""
         mask = self.inside
-        for place, label in group.labels:
+        for place, label in group.items():
             mask = mask & (self.indices[place] == label)
         return mask
 
@@ -77,17 +64,11 @@ class Frame:
 
 
 @dataclass(frozen=True, eq=False)
-class KeyEntry:
-    """An output that is the label of its group; None where the grouping leaves the key out."""
+class Label:
+    """An output that is known of its group, and by what it is sorted."""
 
-    place: int
-
-
-@dataclass(frozen=True, eq=False)
-class Fixed:
-    """An output that is the same in every group."""
-
-    value: Any
+    of: Callable[[Group], Any]
+    rank: Callable[[Group], Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,21 +76,20 @@ class Estimated:
     """An output that is computed from counts and sums."""
 
     frame: Frame
-    measure: Measure
+    compute: Compute
 
 
 @dataclass(frozen=True, eq=False)
 class Quantile:
-    """An output that is a quantile."""
+    """An output that is a quantile of a number, among the records for which a condition holds."""
 
     frame: Frame
-    distribution: Distribution
+    axis: AskedColumn
+    wanted: Wanted
+    holds: Holds
 
 
-Entry = KeyEntry | Fixed | Estimated | Quantile
-Values = Callable[[Entry], Any]
-Truth = bool | None  # None is SQL's unknown
-Predicate = Callable[[Values], Truth]
+Entry = Label | Estimated | Quantile
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,14 +99,15 @@ class QuestionPlan:
     asked: Query
     base: Frame
     entries: Mapping[exp.Expression, Entry]
-    having: Predicate | None
-    conditions: tuple[Entry, ...] = ()  # what HAVING compares
+    compared: Mapping[int, Entry]  # what HAVING compares, by the id of its node
 
     @classmethod
     def of(cls, asked: Query, domain: Domain) -> QuestionPlan:
         """The plan of a question; whatever cannot be answered is refused here."""
-        where = None if asked.where is None else condition(asked.where, domain)
-        base = Frame(where, tuple(key(each, domain) for each in asked.keys))
+        compiler = Compiler(domain)
+        where = everywhere(True) if asked.where is None else compiler.condition(asked.where)
+        keys = tuple(compiler.key(each) for each in asked.keys)
+        base = Frame(where, keys, tuple(compiler.cuts))
         entries: dict[exp.Expression, Entry] = {}
 
         def entry(expression: exp.Expression) -> Entry:
@@ -135,13 +116,13 @@ class QuestionPlan:
                 entries[expression] = _entry(expression, asked, base, domain)
             return entries[expression]
 
-        for expression in (*(each.expression for each in asked.outputs), *_sorted_by(asked)):
-            entry(expression)
-        if asked.having is None:
-            return cls(asked, base, entries, None)
-        compared: list[Entry] = []
-        having = _predicate(asked.having, asked.keys, lambda each: _listed(entry(each), compared))
-        return cls(asked, base, entries, having, tuple(compared))
+        for listed in (asked.outputs, asked.order):
+            for each in listed:
+                entry(each.expression)
+        compared: dict[int, Entry] = {}
+        if asked.having is not None:  # nothing is known yet: every part of it is met
+            _truth(asked.having, asked.keys, lambda each: compared.update({id(each): entry(each)}))
+        return cls(asked, base, entries, compared)
 
     def entry(self, expression: exp.Expression) -> Entry:
         """What an expression of the question is."""
@@ -153,14 +134,12 @@ class QuestionPlan:
         measured = [each.frame for each in self.entries.values() if isinstance(each, Estimated)]
         return [self.base, *measured]
 
-
-def _listed(entry: Entry, listed: list[Entry]) -> Entry:
-    listed.append(entry)
-    return entry
-
-
-def _sorted_by(asked: Query) -> list[exp.Expression]:
-    return [order.expression for order in asked.order]
+    def has(self, values: Mapping[Entry, Any]) -> bool:
+        """Whether HAVING holds in a group where what it compares has these values."""
+        having = self.asked.having
+        return having is None or (
+            _truth(having, self.asked.keys, lambda each: values[self.compared[id(each)]]) is True
+        )
 
 
 def _entry(expression: exp.Expression, asked: Query, base: Frame, domain: Domain) -> Entry:
@@ -168,91 +147,69 @@ def _entry(expression: exp.Expression, asked: Query, base: Frame, domain: Domain
     else an estimate.
     """
     if expression in asked.keys:
-        return KeyEntry(asked.keys.index(expression))
+        place = asked.keys.index(expression)
+        labels, ranks = base.keys[place].labels, base.keys[place].ranks or base.keys[place].labels
+        return Label(
+            lambda group: labels[group[place]] if place in group else None,
+            lambda group: ranks[group[place]] if place in group else None,
+        )
     if is_constant(expression):
-        return Fixed(plain(constant(expression)))
-    if isinstance(expression, exp.Column) or not is_aggregate(expression):
-        raise _not_grouped(expression, domain)
-    quantile = distribution(expression, domain)
-    if quantile is not None:
-        return Quantile(base.cut(quantile.cuts), quantile)
-    found = measure(expression, domain, asked.keys)
-    return Estimated(base.cut(found.cuts, found.fine), found)
-
-
-def _not_grouped(expression: exp.Expression, domain: Domain) -> Exception:
+        value = plain(constant(expression))
+        return Label(lambda group: value, lambda group: value)
     if isinstance(expression, exp.Column):
         AskedColumn.of(domain, expression.name)  # an unknown column says so, with its near miss
-        return QueryError(
+        raise QueryError(
             f"column '{expression.name}' is neither grouped nor aggregated",
             hint="add it to GROUP BY",
         )
-    return QueryError(f"{expression.sql()} is neither grouped nor an aggregate")
+    if not is_aggregate(expression):
+        raise QueryError(f"{expression.sql()} is neither grouped nor an aggregate")
+    compiler = Compiler(domain, asked.keys)
+    quantile = compiler.quantile(expression)
+    if quantile is not None:
+        return Quantile(base.cut(compiler.cuts), *quantile)
+    compute, fine = compiler.measure(expression)
+    return Estimated(base.cut(compiler.cuts, fine), compute)
 
 
-def _predicate(
+def _truth(
     expression: exp.Expression,
     keys: Sequence[exp.Expression],
-    entry: Callable[[exp.Expression], Entry],
-) -> Predicate:
+    value: Callable[[exp.Expression], Any],
+) -> Truth:
     """A condition on the answers of a group, in SQL's three-valued logic."""
     inner = bare(expression)
     if isinstance(inner, exp.Not):
-        denied = _predicate(inner.this, keys, entry)
-        return lambda values: _negated(denied(values))
+        return _negated(_truth(inner.this, keys, value))
     if isinstance(inner, exp.And | exp.Or):
-        left, right = (_predicate(part, keys, entry) for part in (inner.this, inner.expression))
-        if isinstance(inner, exp.And):
-            return lambda values: _least(left(values), right(values))
-        return lambda values: _negated(_least(_negated(left(values)), _negated(right(values))))
+        sides = [_truth(part, keys, value) for part in (inner.this, inner.expression)]
+        return _all(sides) if isinstance(inner, exp.And) else _any(sides)
     if inner in keys or isinstance(inner, exp.Boolean):
-        truth = entry(inner)
-        return lambda values: _as_truth(values(truth))
-    comparisons = [
-        (operator, entry(first), entry(second)) for operator, first, second in _compared(inner)
-    ]
+        truth: Truth = value(inner)
+        if truth is not None and not isinstance(truth, bool):
+            raise QueryError(f"HAVING needs a condition, and {truth!r} is none")
+        return truth
     if isinstance(inner, exp.Between):
-        return lambda values: _all(_compares(values, *each) for each in comparisons)
-    return lambda values: _negated(_all(_negated(_compares(values, *each)) for each in comparisons))
-
-
-def _compared(
-    expression: exp.Expression,
-) -> list[tuple[str, exp.Expression, exp.Expression]]:
-    """The comparisons that a condition of HAVING is made of."""
-    if isinstance(expression, exp.Between):
-        value, low, high = (expression.args[word] for word in ("this", "low", "high"))
-        return [(">=", value, low), ("<=", value, high)]
-    if isinstance(expression, exp.In) and expression.expressions:
-        return [("in", expression.this, entry) for entry in expression.expressions]
-    if type(expression) in COMPARISONS:
-        return [(COMPARISONS[type(expression)][0], expression.this, expression.expression)]
-    raise QueryError(f"HAVING {expression.sql()} is not a comparison")
-
-
-def _compares(values: Values, operator: str, first: Entry, second: Entry) -> Truth:
-    return compare(operator, values(first), values(second))
+        this, low, high = (value(inner.args[word]) for word in ("this", "low", "high"))
+        return _all([compare(">=", this, low), compare("<=", this, high)])
+    if isinstance(inner, exp.In) and inner.expressions:
+        this, *listed = (value(each) for each in (inner.this, *inner.expressions))
+        return _any([compare("=", this, each) for each in listed])
+    if type(inner) in COMPARISONS:
+        return compare(COMPARISONS[type(inner)], value(inner.this), value(inner.expression))
+    raise QueryError(f"HAVING {inner.sql()} is not a comparison")
 
 
 def _negated(truth: Truth) -> Truth:
     return None if truth is None else not truth
 
 
-def _least(first: Truth, second: Truth) -> Truth:
+def _all(truths: Sequence[Truth]) -> Truth:
     """AND: false if one is, else unknown if one is."""
-    if first is False or second is False:
+    if False in truths:
         return False
-    return None if first is None or second is None else True
+    return None if None in truths else True
 
 
-def _all(truths: Any) -> Truth:
-    found: Truth = True
-    for truth in truths:
-        found = _least(found, truth)
-    return found
-
-
-def _as_truth(value: Any) -> Truth:
-    if value is not None and not isinstance(value, bool):
-        raise QueryError(f"HAVING needs a condition, and {value!r} is none")
-    return value
+def _any(truths: Sequence[Truth]) -> Truth:
+    return _negated(_all([_negated(truth) for truth in truths]))

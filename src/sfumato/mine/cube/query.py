@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,24 +19,21 @@ from sfumato.estimation.estimate import Answer
 from sfumato.estimation.noise import is_lost, too_noisy
 from sfumato.estimation.quantiles import NumberCounts, quantiles
 from sfumato.mine.cube.aggregates import is_aggregate
-from sfumato.mine.cube.columns import Codes, Mask
+from sfumato.mine.cube.columns import Codes, Cut
 from sfumato.mine.cube.constants import bare
-from sfumato.mine.cube.counting import Counted, check_size, counted, is_outside, most_likely
+from sfumato.mine.cube.counting import check_size, counted, is_outside, most_likely
 from sfumato.mine.cube.grammar import MANY, TOO_DEEP, Order, parse
-from sfumato.mine.cube.measures import Measure
 from sfumato.mine.cube.plan import (
     Entry,
     Estimated,
-    Fixed,
     Frame,
     Group,
-    KeyEntry,
+    Label,
     Quantile,
     QuestionPlan,
 )
-from sfumato.mine.cube.quantity import Quantity
 from sfumato.mine.cube.result import CubeResult, Row
-from sfumato.mine.cube.sheet import Scope, Sheet
+from sfumato.mine.cube.sheet import Scope, Sheet, Tables
 from sfumato.source import Release, Source
 
 METHODS = ("invert", "em")
@@ -62,7 +59,7 @@ def query(source: Source, sql: str, *, method: str = "invert") -> CubeResult:
         plan = QuestionPlan.of(parse(sql, names), source.domain)
     except RecursionError:  # of reading: beyond it the same would be a fault of ours
         raise QueryError(TOO_DEEP, hint=MANY) from None
-    return _Answering(source, plan, method, counted(source, plan.frames, method)).result()
+    return _Answering(source, plan, method, *counted(source, plan.frames, method)).result()
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +69,8 @@ class _Answering:
     source: Source
     plan: QuestionPlan
     method: str
-    counted: Counted
+    tables: Mapping[Frame, Tables]  # what was counted for each output
+    count_notes: Sequence[str]  # what is to be said of the counts
 
     def result(self) -> CubeResult:
         """Group, filter, sort, and say what is to be said."""
@@ -98,102 +96,106 @@ class _Answering:
 
     def _groups(self) -> Iterator[Group]:
         """Every group that may occur; one that surely does not is left out, as in SQL."""
-        for grouping in self.plan.asked.sets:
-            yield from self._of_grouping(grouping) if grouping else [Group()]
-
-    def _of_grouping(self, grouping: tuple[int, ...]) -> Iterator[Group]:
         base = self.plan.base
-        grid, tables = base.grid, self.counted.tables[base]
-        sizes = [len(base.keys[place].labels) for place in grouping]
-        indices = [np.broadcast_to(base.indices[place], grid.shape) for place in grouping]
-        number = np.ravel_multi_index(indices, sizes) if grid.axes else np.zeros((), dtype=np.intp)
+        grid, tables = base.grid, self.tables[base]
         inside = np.broadcast_to(base.inside, grid.shape)
-        records = tables.rows if tables.counts is None else tables.value
-        weights = np.broadcast_to(inside * records, grid.shape).ravel()
-        counts = np.bincount(number.ravel(), weights=weights, minlength=math.prod(sizes))
-        for each in np.unique(number[inside]):
-            labels = np.unravel_index(int(each), sizes)
-            group = Group(tuple(zip(grouping, map(int, labels), strict=True)))
-            if abs(counts[each]) >= 0.5 or not self._is_empty(group):
-                yield group
-
-    def _is_empty(self, group: Group) -> bool:
-        sheet = Sheet(self.counted.tables[self.plan.base])
-        return sheet.is_nobody(sheet.linear(self.plan.base.mask(group)))
+        records = inside * (tables.rows if tables.counts is None else tables.value)
+        for grouping in self.plan.asked.sets:
+            if not grouping:
+                yield {}
+                continue
+            sizes = [len(base.keys[place].labels) for place in grouping]
+            indices = [np.broadcast_to(base.indices[place], grid.shape) for place in grouping]
+            number = np.asarray(np.ravel_multi_index(indices, sizes))
+            counts = np.bincount(number.ravel(), records.ravel(), minlength=math.prod(sizes))
+            for each in np.unique(number[inside]).tolist():
+                group = dict(zip(grouping, map(int, np.unravel_index(each, sizes)), strict=True))
+                sheet = Sheet(tables)
+                occurs = abs(counts[each]) >= 0.5
+                if occurs or not sheet.is_nobody(sheet.linear(base.mask(group))):
+                    yield group
 
     def _kept(self, groups: list[Group]) -> list[Group]:
-        having = self.plan.having
-        if having is None:
+        """The groups for which HAVING holds."""
+        if self.plan.asked.having is None:
             return groups
-        needed = {entry: self._values(entry, groups, groups) for entry in self.plan.conditions}
-
-        def value(place: int, entry: Entry) -> Any:
-            return _plain(needed[entry][place])
-
-        held = (having(partial(value, place)) is True for place in range(len(groups)))
-        return [group for group, holds in zip(groups, held, strict=True) if holds]
+        compared = dict.fromkeys(self.plan.compared.values())
+        known = {entry: self._values(entry, groups, groups) for entry in compared}
+        values = [{entry: _plain(known[entry][at]) for entry in known} for at in range(len(groups))]
+        return [group for group, own in zip(groups, values, strict=True) if self.plan.has(own)]
 
     def _sorted(self, groups: list[Group]) -> list[Group]:
         for order in reversed(self.plan.asked.order):
             entry = self.plan.entry(order.expression)
-            values = self._values(entry, groups, groups)
-            if isinstance(entry, KeyEntry):
-                values = [self._rank(entry.place, group) for group in groups]
+            if isinstance(entry, Label):
+                values = list(map(entry.rank, groups))
+            else:
+                values = self._values(entry, groups, groups)
             keys = [_sortable(value, order) for value in values]
             places = sorted(range(len(groups)), key=keys.__getitem__, reverse=order.descends)
             groups = [groups[place] for place in places]
         return groups
 
-    def _rank(self, place: int, group: Group) -> Any:
-        key = self.plan.base.keys[place]
-        return (key.ranks or key.labels)[group.at[place]] if place in group.at else None
-
     def _values(
         self, entry: Entry, groups: Sequence[Group], all_groups: Sequence[Group]
     ) -> list[Any]:
         """What an output is in some of the groups of the answer."""
-        if isinstance(entry, Fixed):
-            return [entry.value] * len(groups)
-        if isinstance(entry, KeyEntry):
-            labels, place = self.plan.base.keys[entry.place].labels, entry.place
-            return [labels[group.at[place]] if place in group.at else None for group in groups]
+        if isinstance(entry, Label):
+            return [entry.of(group) for group in groups]
         if isinstance(entry, Quantile):
-            return list(self._quantiles(entry, groups))
+            return self._quantiles(entry, groups)
         return self._estimates(entry, groups, all_groups)
 
     def _estimates(
         self, entry: Estimated, groups: Sequence[Group], all_groups: Sequence[Group]
     ) -> list[Answer]:
-        tables, totals = (
-            self.counted.tables[entry.frame],
-            _Totals(self.plan, entry.frame, all_groups),
-        )
-        found = []
-        for group in groups:
-            mask, shared = entry.frame.mask(group), totals.sharing(group)
-            compute = partial(_computed, entry.measure, mask=mask, shared=shared)
-            found.append(Sheet(tables).answer(compute))
-        return found
+        tables, frame = self.tables[entry.frame], entry.frame
+
+        def answer(group: Group) -> Answer:
+            mask, shared = frame.mask(group), partial(self._sharing, frame, group, all_groups)
+            return Sheet(tables).answer(lambda sheet: entry.compute(Scope(sheet, mask, shared)))
+
+        return [answer(group) for group in groups]
+
+    def _sharing(
+        self, frame: Frame, group: Group, all_groups: Sequence[Group], places: tuple[int, ...]
+    ) -> NDArray[Any]:
+        """How often each cell counts in the groups that share these labels with a group, for
+        windows.
+        """
+
+        def labels(of: Group) -> list[Any]:  # NULL is one, whether of a value or of a total
+            keys = {place: frame.keys[place].labels for place in places}
+            return [label[of[place]] if place in of else None for place, label in keys.items()]
+
+        wanted = labels(group)
+        masks = (frame.mask(each).astype(float) for each in all_groups if labels(each) == wanted)
+        return sum(masks, frame.grid.full(0.0))
 
     def _quantiles(self, entry: Quantile, groups: Sequence[Group]) -> list[Answer]:
-        distribution = entry.distribution
+        axis, number = entry.axis, entry.axis.attribute
+        assert isinstance(number, Numeric)
 
         def count(starts: Codes, chosen: Sequence[int]) -> NumberCounts:
-            frame = entry.frame.cut([distribution.cut(starts)])
+            def tells(codes: Codes) -> Codes:
+                return np.searchsorted(starts, codes, side="right")
+
+            frame = entry.frame.cut([Cut(axis, tells, starts)])
             check_size(frame)
-            (estimate,) = self.source.marginals([frame.grid.cells])
-            place = frame.grid.place(distribution.axis.name)
-            owner = np.searchsorted(starts, frame.grid.codes[place], side="right") - 1
-            masks = [_filtered(frame, groups[each], entry) for each in chosen]
-            weights = [np.broadcast_to(mask, frame.grid.shape).astype(float) for mask in masks]
-            return NumberCounts(estimate, place, owner, weights)
+            grid = frame.grid
+            (estimate,) = self.source.marginals([grid.cells])
+            filtered = entry.holds(grid)
+            masks = [frame.mask(groups[each]) & filtered for each in chosen]
+            weights = [np.broadcast_to(mask, grid.shape).astype(float) for mask in masks]
+            owner = tells(grid.codes[axis.name].ravel()) - 1
+            return NumberCounts(estimate, grid.place(axis.name), owner, weights)
 
         others = max(1, entry.frame.grid.size)
-        return quantiles(distribution.attribute, distribution.wanted, len(groups), others, count)
+        return list(quantiles(number, entry.wanted, len(groups), others, count))
 
     def _keep(self) -> float | None:
         """The keep of the one perturbed column, where all that is asked are counts by one."""
-        counts = self.counted.tables[self.plan.base].counts
+        counts = self.tables[self.plan.base].counts
         outputs = [output.expression for output in self.plan.asked.outputs]
         estimates = [each for each in outputs if is_aggregate(each)]
         if counts is None or not all(isinstance(each, exp.Count) for each in estimates):
@@ -204,24 +206,20 @@ class _Answering:
     def _check_errors(self, rows: tuple[Row, ...]) -> None:
         """Refuse a question whose every count is lost in its error."""
         outputs = self.plan.asked.outputs
-        counts = [each.name for each in outputs if isinstance(bare(each.expression), exp.Count)]
-        answers = [row[name] for row in rows for name in counts]
-        if answers and all(is_lost(answer.stderr, self.source.rows) for answer in answers):
-            columns = [axis.name for axis in self.plan.base.grid.axes]
-            least = min(answer.stderr for answer in answers)
-            raise too_noisy(columns, least, self.source.rows, self._step())
-
-    def _step(self) -> float:
-        """What the one number that is asked about is told apart by, if not by its own step."""
-        counts, axes = self.counted.tables[self.plan.base].counts, self.plan.base.grid.axes
-        number = axes[0].attribute if len(axes) == 1 else None
-        if counts is None or not isinstance(number, Numeric):
-            return 0.0
-        step = counts.evidence.step_of(number)
-        return step if step > number.grid_step * (1 + 1e-9) else 0.0
+        names = [each.name for each in outputs if isinstance(bare(each.expression), exp.Count)]
+        answers = [row[name] for row in rows for name in names]
+        if not answers or not all(is_lost(each.stderr, self.source.rows) for each in answers):
+            return
+        counts, axes = self.tables[self.plan.base].counts, self.plan.base.grid.axes
+        number, step = axes[0].attribute if len(axes) == 1 else None, 0.0
+        if counts is not None and isinstance(number, Numeric):
+            resolved = counts.evidence.step_of(number)  # by which its values are told apart
+            step = resolved if resolved > number.grid_step * (1 + 1e-9) else 0.0
+        least = min(answer.stderr for answer in answers)
+        raise too_noisy([axis.name for axis in axes], least, self.source.rows, step)
 
     def _notes(self, groups: Sequence[Group], columns: Sequence[list[Any]]) -> Iterator[str]:
-        yield from self.counted.notes
+        yield from self.count_notes
         turn = self.source.provenance.turn if isinstance(self.source, Release) else None
         if turn is not None:
             yield (
@@ -240,19 +238,17 @@ class _Answering:
         """What a model supposed beyond the reports: of counts, and of quantiles, which count for
         themselves.
         """
-        for tables in self.counted.tables.values():
-            evidence = None if tables.counts is None else tables.counts.evidence
-            if evidence is not None and evidence.assumes:
-                yield f"model-based: it assumes {evidence.assumes}"
-        for answer in (each for column in columns for each in column):
-            if isinstance(answer, Answer) and answer.assumes:
-                yield f"model-based: it assumes {answer.assumes}"
+        counts = (tables.counts for tables in self.tables.values())
+        supposed = [each.evidence.assumes for each in counts if each is not None]
+        answers = (each for column in columns for each in column if isinstance(each, Answer))
+        supposed += [answer.assumes for answer in answers]
+        yield from (f"model-based: it assumes {each}" for each in supposed if each)
 
     def _rounding(self) -> Iterator[str]:
         """Numbers that were read on a grid which no one stated are not the file's own."""
         for entry in self.plan.entries.values():
             axis = entry.frame.fine if isinstance(entry, Estimated) else None
-            axis = entry.distribution.axis if isinstance(entry, Quantile) else axis
+            axis = entry.axis if isinstance(entry, Quantile) else axis
             number = None if axis is None else axis.attribute
             if isinstance(number, Numeric) and not number.whole and number.step is None:
                 yield (
@@ -275,7 +271,7 @@ class _Answering:
         """Say where inversion and maximum likelihood disagree, if the inversion left
         the simplex.
         """
-        counts = self.counted.tables[self.plan.base].counts
+        counts = self.tables[self.plan.base].counts
         if self.method != "invert" or counts is None or not is_outside(counts):
             return
         likely = most_likely(counts) if counts.value.size <= COMPARED_CELLS else None
@@ -285,26 +281,17 @@ class _Answering:
                 "(try --method em)"
             )
             return
+        keys, labels = self.plan.asked.keys, [key.labels for key in self.plan.base.keys]
         for group in groups:
             mask = np.broadcast_to(self.plan.base.mask(group), counts.value.shape).astype(float)
-            yield from self._difference(group, counts.dot(mask), float((likely * mask).sum()))
-
-    def _difference(self, group: Group, plain: Answer, other: float) -> Iterator[str]:
-        if abs(other - plain.value) > plain.stderr > 0:
-            keys = self.plan.asked.keys
-            labels = self.plan.base.keys
-            named = [
-                f"{keys[place].sql()} = {labels[place].labels[at]}" for place, at in group.labels
-            ]
-            yield (
-                f"{listing(named) or 'the whole'}: inversion counts {plain.value:,.1f} ± "
-                f"{plain.stderr:,.1f}, maximum likelihood {other:,.1f}; some cells were estimated "
-                "below 0 (try --method em)"
-            )
-
-
-def _computed(measure: Measure, sheet: Sheet, *, mask: Any, shared: Any) -> Quantity:
-    return measure.compute(Scope(sheet, mask, shared))
+            inverted, other = counts.dot(mask), float((likely * mask).sum())
+            if abs(other - inverted.value) > inverted.stderr > 0:
+                named = [f"{keys[at].sql()} = {labels[at][place]}" for at, place in group.items()]
+                yield (
+                    f"{listing(named) or 'the whole'}: inversion counts {inverted.value:,.1f} ± "
+                    f"{inverted.stderr:,.1f}, maximum likelihood {other:,.1f}; some cells were "
+                    "estimated below 0 (try --method em)"
+                )
 
 
 def _by_bins(number: Numeric) -> str:
@@ -316,37 +303,6 @@ def _by_bins(number: Numeric) -> str:
     pairs = zip(number.cuts, labels, strict=False)
     cases = " ".join(f"WHEN {name.sql()} < {cut:.12g} THEN '{label}'" for cut, label in pairs)
     return f"CASE {cases} ELSE '{labels[-1]}' END"
-
-
-@dataclass(frozen=True, eq=False)
-class _Totals:
-    """The cells of all groups of an answer together, for windows."""
-
-    plan: QuestionPlan
-    frame: Frame
-    groups: Sequence[Group]
-
-    def sharing(self, group: Group) -> Any:
-        """How often each cell counts in the groups that share labels with this one."""
-
-        def weights(places: tuple[int, ...]) -> NDArray[Any]:
-            wanted = self._labels(group, places)
-            chosen = [each for each in self.groups if self._labels(each, places) == wanted]
-            masks = (self.frame.mask(each).astype(float) for each in chosen)
-            return sum(masks, self.frame.grid.full(0.0))
-
-        return weights
-
-    def _labels(self, group: Group, places: tuple[int, ...]) -> list[Any]:
-        keys = self.plan.base.keys
-        return [
-            keys[place].labels[group.at[place]] if place in group.at else None for place in places
-        ]
-
-
-def _filtered(frame: Frame, group: Group, entry: Quantile) -> Mask:
-    holds = entry.distribution.holds
-    return frame.mask(group) if holds is None else frame.mask(group) & holds.holds(frame.grid)
 
 
 def _counts(expression: exp.Expression) -> bool:

@@ -20,6 +20,7 @@ from sfumato.mine.cube.numbers import Terms
 from sfumato.mine.cube.quantity import Quantity
 
 Weights = NDArray[Any]
+Number = Callable[[Grid, AskedColumn | None], Terms]  # of each record, one column summed by powers
 NONE = math.nan
 
 KNOWN = 1e-4  # records: a count with less error than this has none
@@ -40,10 +41,10 @@ class Tables:
     errors: bool = True  # False where the values are not those of the inversion
     _terms: dict[int, Terms] = field(default_factory=dict)
 
-    def terms(self, number: Callable[[Grid], Terms]) -> Terms:
+    def terms(self, number: Number) -> Terms:
         """A number over the cells, evaluated once."""
         if id(number) not in self._terms:
-            self._terms[id(number)] = number(self.grid)
+            self._terms[id(number)] = number(self.grid, self.fine)
         return self._terms[id(number)]
 
 
@@ -120,37 +121,26 @@ class Sheet:
         """What is computed from linear estimates, with its standard error; without one where the
         method gives none; and with what a model supposed on the way.
         """
-        found, counts = self._answer(compute), self.tables.counts
+        quantity, counts = compute(self), self.tables.counts
+        if not math.isfinite(quantity.value) and (self.exact or not quantity.bends):
+            found = Answer(NONE, NONE)  # NULL; where a root bends it, only if it is surely so
+        elif not self.tables.errors and quantity.slopes:
+            found = Answer(quantity.value, NONE)
+        elif quantity.root is not None:
+            radicand, stderr = quantity.root, math.sqrt(self.variance(quantity.root))
+            found = root(Answer(radicand.value, stderr)) if stderr else Answer(quantity.value, 0.0)
+        elif quantity.bends and not self.exact:
+            found = self._drawn(quantity, compute)
+        else:
+            found = Answer(quantity.value, math.sqrt(self.variance(quantity)))
         if counts is None:
             return found
         return replace(found, sampling=counts.evidence.samples, assumes=counts.evidence.assumes)
-
-    def _answer(self, compute: Callable[[Sheet], Quantity]) -> Answer:
-        quantity = compute(self)
-        if self.is_nothing(quantity):
-            return Answer(NONE, NONE)
-        if not self.tables.errors and quantity.slopes:
-            return Answer(quantity.value, NONE)
-        if quantity.root is not None:
-            return self._root(quantity.root)
-        if quantity.bends and not self.exact:
-            return self._drawn(quantity, compute)
-        return Answer(quantity.value, math.sqrt(self.variance(quantity)))
 
     @property
     def exact(self) -> bool:
         """Whether nothing here has an error."""
         return self.tables.counts is None or self.tables.counts.evidence.exact
-
-    def is_nothing(self, quantity: Quantity) -> bool:
-        """Whether a quantity is NULL; where a root bends it, only if it is surely so."""
-        return not math.isfinite(quantity.value) and (self.exact or not quantity.bends)
-
-    def _root(self, radicand: Quantity) -> Answer:
-        stderr = math.sqrt(self.variance(radicand))
-        if stderr == 0:
-            return Answer(math.sqrt(max(radicand.value, 0.0)), 0.0)
-        return root(Answer(radicand.value, stderr))
 
     def _drawn(self, quantity: Quantity, compute: Callable[[Sheet], Quantity]) -> Answer:
         """The answer whose interval is read off the same computation on estimates drawn again from
@@ -251,27 +241,17 @@ class GroupSums:
         records = sheet.linear(self._weights).value
         total = GroupSums(Scope(sheet, self._weights, self.scope.all_groups), (number,)).total()
         mean = total.value / records if records else NONE
-        low, high = self._range(number)
+        ends: Sequence[Weights] = [number.start]
+        if number.slope is not None:
+            ends = [number.start + number.slope * end for end in self._fine_range]
+        low, high = float(np.min(ends)), float(np.max(ends))
         return float(np.clip(mean, low, high)) if math.isfinite(mean) else (low + high) / 2
-
-    def _range(self, number: Terms) -> tuple[float, float]:
-        if number.slope is None:
-            return float(number.start.min()), float(number.start.max())
-        low, high = self._fine_range
-        ends = [number.start + number.slope * end for end in (low, high)]
-        return float(np.min(ends)), float(np.max(ends))
 
     @cached_property
     def _fine_range(self) -> tuple[float, float]:
-        attribute = self._fine.attribute
-        assert isinstance(attribute, Numeric)
-        return attribute.min, attribute.max
-
-    @property
-    def _fine(self) -> AskedColumn:
-        axis = self.scope.sheet.tables.fine
-        assert axis is not None
-        return axis
+        fine = self.scope.sheet.tables.fine
+        assert fine is not None and isinstance(fine.attribute, Numeric)
+        return fine.attribute.min, fine.attribute.max
 
     @cached_property
     def _fine_mean(self) -> float:
