@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sfumato.counting.sql.database import Database
 from sfumato.errors import DataError, FileError, SfumatoError, near_miss
 from sfumato.received import parsed_json
 from sfumato.source import Release
 from sfumato.table import Provenance, Table
 from sfumato.table.packing import Packing
 from sfumato.table.table import join_columns
-
-if TYPE_CHECKING:
-    from sfumato.engines.postgres import PostgresDatabase
 
 CHUNK = 1 << 16  # reports read at a time
 LIVE = "a store takes reports and withdrawals: asked again, it may hold others"
@@ -69,21 +67,24 @@ def _joined(bodies: Sequence[Any], width: int, where: str) -> bytes:
     return b"".join(bodies)
 
 
-def campaign_in(database: PostgresDatabase, name: str) -> Release | None:
-    """The reports of a campaign in a PostgreSQL store; None where the database is no store, or has
-    no such campaign.
+def campaign_in(database: Database, name: str) -> Release | None:
+    """The reports of a campaign in a store; None where the database is none, or has no such
+    campaign but may hold a release of this name.
     """
-    if database.fetch("SELECT to_regclass('sfumato_meta')::text AS found")["found"][0].as_py():
+    if not database.is_store():
+        return None
+    with database.transaction():  # one moment for all that is read
         rows = database.fetch("SELECT name, round, number, spec FROM campaign").to_pylist()
         known = [(row["name"], row["round"], row["number"], row["spec"]) for row in rows]
-        if any(name.partition("/")[0] == each[0] for each in known):
-            number, spec = chosen(known, name, database.where)
-            provenance = provenance_of(spec, name, database.where, (LEFT_BY_POSTGRES,))
-            return release_of(provenance, _bodies(database, number), database.where)
-    return None
+        if not database.stores_alone and name.partition("/")[0] not in [each[0] for each in known]:
+            return None
+        number, spec = chosen(known, name, database.where)
+        told = () if database.in_file else (LEFT_BY_POSTGRES,)
+        provenance = provenance_of(spec, name, database.where, told)
+        return release_of(provenance, _bodies(database, number), database.where)
 
 
-def _bodies(database: PostgresDatabase, number: int) -> Iterator[list[bytes]]:
+def _bodies(database: Database, number: int) -> Iterator[list[Any]]:
     statement = f"SELECT body FROM report WHERE campaign = {number:d} ORDER BY id"
     for rows in database.pieces(statement, CHUNK):
-        yield [bytes(body) for (body,) in rows]
+        yield [body for (body,) in rows]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from sfumato.counting.arrays import REMEMBERED_CELLS, REMEMBERED_QUESTIONS, checked_cells
 from sfumato.counting.spreads import combined
+from sfumato.counting.sql.dialect import Dialect, Tree
 from sfumato.counting.sql.handed import HandsOut, handed
 from sfumato.counting.sql.kept import CountedCells, KeptCounts
 from sfumato.counting.sql.partitions import (
@@ -28,17 +30,12 @@ from sfumato.counting.sql.partitions import (
     rest_of,
     stated_cells,
 )
-from sfumato.counting.sql.writing import StatementWriter, Tree, middle_of
+from sfumato.counting.sql.writing import HALF, StatementWriter, middle_of
 from sfumato.domain import Attribute, Cells, Domain, Items, Numeric
 from sfumato.errors import DataError, SfumatoError
 from sfumato.observation import ItemsetCounter, ItemSource
 from sfumato.table.readers import flat_names
 
-# A table of at most so many cells is counted cell by cell, without GROUP BY; of a larger one, so
-# many two-celled columns are counted beside the groups (bench/cube.py). PostgreSQL computes a
-# condition again for every count that names it.
-LISTED_CELLS, LISTED_BESIDE = {"postgres": 4}, {"postgres": 1}
-MANY_LISTED_CELLS, MANY_LISTED_BESIDE = 16, 3
 FINE_CELLS = 1 << 16  # of all values of some columns, up to which they are counted one by one
 JOINED_CELLS = (
     1 << 12
@@ -49,30 +46,30 @@ FEW_GROUPS = 8  # up to which a column is sooner read by Python than cast by Arr
 ITEMSETS = 256  # itemsets counted by one statement
 
 
-class Relation(Protocol):
+class Relation(ABC):
     """Rows that stand in an engine, in columns named as the attributes and holding
     decoded values.
     """
 
-    @property
-    def dialect(self) -> str:
-        """The name by which sqlglot knows the engine's SQL."""
+    dialect: Dialect  # what the engine's SQL can do
+    rows_from: Tree  # what stands after FROM
+    # Whether a basket is one column of '0' and '1' for each item (CSV, or an engine without
+    # lists); else it is one list of items.
+    flags: bool
 
-    @property
-    def rows_from(self) -> Tree:
-        """What stands after FROM."""
-
-    @property
-    def flags(self) -> bool:
-        """Whether a basket is one column of '0' and '1' an item (CSV); else it is one list of
-        items.
-        """
-
+    @abstractmethod
     def fetch(self, statement: str) -> pa.Table:
         """The rows that a SELECT gives."""
 
     def row(self, statement: str) -> Sequence[Any]:
         """The one row that a SELECT gives, which some engines hand out sooner than a table."""
+        return [column[0].as_py() for column in self.fetch(statement).columns]
+
+    def beside(self, other: Relation, reports: Domain) -> Relation | None:
+        """These rows where one statement reaches them together with another relation's; None where
+        none does.
+        """
+        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +117,11 @@ class SqlCounter:
         """The types of all columns but those of lists."""
         plain = [a for a in self.domain if self.relation.flags or not _in_lists(a)]
         names = [name for attribute in plain for name in flat_names(attribute)]
-        return self._fetch(self._writer.kinds(names)).schema if names else pa.schema([])
+        found = self._fetch(self._writer.kinds(names)).schema if names else pa.schema([])
+        missing = [name for name in names if name not in found.names]
+        if missing and not self.relation.dialect.typed:  # SQLite takes such a name for a word
+            raise DataError(f"this release has no column '{missing[0]}'")
+        return found
 
     def kind(self, name: str) -> pa.DataType:
         """The type of a column."""
@@ -146,8 +147,7 @@ class SqlCounter:
         return self.relation.row(self._text(statement))
 
     def _text(self, statement: Tree) -> str:
-        # A tree that is nobody else's: it need not be copied.
-        return str(statement.sql(dialect=self.relation.dialect, copy=False))
+        return self.relation.dialect.text(statement, copy=False)
 
     def ask(self, statement: Tree) -> pa.Table:
         """What a statement finds in the rows, once they were looked at."""
@@ -161,9 +161,8 @@ class SqlCounter:
 
     def statement(self, cells: Sequence[Cells]) -> str:
         """The statement that counts these cells."""
-        return self._writer.counted(cells, listed_axes(cells, self.relation.dialect)).sql(
-            dialect=self.relation.dialect
-        )
+        dialect = self.relation.dialect
+        return dialect.text(self._writer.counted(cells, listed_axes(cells, dialect)))
 
     def count(self, cells: Sequence[Cells]) -> NDArray[Any]:
         question = tuple(part.key for part in cells)
@@ -183,7 +182,7 @@ class SqlCounter:
         """Every value of these columns, where that is a small table: to count it costs no more than
         to count what is asked, and once it is kept, whatever else is asked of them costs no scan.
         """
-        if self.kept is None or self.relation.dialect != "duckdb" or not cells:
+        if self.kept is None or not self.relation.dialect.columnar or not cells:
             return None
         fine = tuple(
             part
@@ -387,6 +386,8 @@ class SqlCounter:
         return [_margin(whole, cells, axes, owners) for cells in questions]
 
     def _count_in_sets(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
+        if self.relation.dialect.grouping is None:
+            return [self.count(cells) for cells in questions]
         tables: list[NDArray[Any]] = []
         for batch in _batches(questions):
             tables += self._count_batch(batch)
@@ -493,16 +494,16 @@ class RelationItemsets:
         return total
 
 
-def listed_axes(cells: Sequence[Cells], dialect: str) -> list[int]:
+def listed_axes(cells: Sequence[Cells], dialect: Dialect) -> list[int]:
     """The axes whose cells are counted by conditions, not by GROUP BY: all of a small table, a few
     narrow ones of a large.
     """
-    if math.prod(part.size for part in cells) <= LISTED_CELLS.get(dialect, MANY_LISTED_CELLS):
+    if math.prod(part.size for part in cells) <= dialect.listed_cells:
         return list(range(len(cells)))
     narrow = [axis for axis, part in enumerate(cells) if part.size == 2]
     if packed_axes(dict(enumerate(cells)), dialect):
         return []
-    return narrow[: LISTED_BESIDE.get(dialect, MANY_LISTED_BESIDE)]
+    return narrow[: dialect.listed_beside]
 
 
 def _take_rests(table: NDArray[Any], axes: Mapping[int, Cells]) -> None:
@@ -560,12 +561,13 @@ def _keys(cells: Sequence[Cells]) -> list[Any]:
 def _whole_spreads(found: pa.Table, attribute: Numeric) -> NDArray[Any]:  # (groups, 4)
     """Rows, sum, mean and squares about it of whole numbers, each rounded once."""
     middle = middle_of(attribute)
-    columns = (found.column(name).to_pylist() for name in ("n", "s", "q"))
+    names = ("q",) if "q" in found.column_names else ("low", "high")
+    counts, sums, *halves = (found.column(name).to_pylist() for name in ("n", "s", *names))
     spreads = np.zeros((found.num_rows, 4))
-    for place, (rows, first, second) in enumerate(zip(*columns, strict=True)):
+    for place, (rows, first, *second) in enumerate(zip(counts, sums, *halves, strict=True)):
         if rows:  # a table without rows has no sums
             about, mean = int(first), Fraction(int(first), rows)
-            squares = int(second) - about * mean
+            squares = sum(int(part) << HALF * at for at, part in enumerate(second)) - about * mean
             spreads[place] = rows, about + middle * rows, mean + middle, squares
     return spreads
 
@@ -573,11 +575,6 @@ def _whole_spreads(found: pa.Table, attribute: Numeric) -> NDArray[Any]:  # (gro
 def _spreads(found: pa.Table) -> NDArray[Any]:  # (groups, 4)
     rows, mean, variance = (_floats(found.column(name)) for name in ("n", "m", "v"))
     return np.stack([rows, rows * mean, mean, rows * variance], axis=1)
-
-
-def row_of(table: pa.Table) -> list[Any]:
-    """The one row of a table."""
-    return [column[0].as_py() for column in table.columns]
 
 
 def _integers(column: pa.ChunkedArray) -> NDArray[np.int64]:

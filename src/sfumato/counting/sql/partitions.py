@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.counting.sql.dialect import Dialect
 from sfumato.domain import Cells, Numeric
 
 CASE_RUNS = (
@@ -21,12 +22,12 @@ CASE_RUNS = (
 PACKED, PACKED_AXES = "bits", 8  # the key that stands for up to so many columns of two cells
 
 
-def packed_axes(axes: Mapping[int, Cells], dialect: str) -> list[int]:
+def packed_axes(axes: Mapping[int, Cells], dialect: Dialect) -> list[int]:
     """The axes of two cells that are grouped by one byte: DuckDB counts by one small number in
     less than half the time that eight truth values take.
     """
     narrow = [axis for axis, part in axes.items() if part.size == 2]
-    return narrow[:PACKED_AXES] if dialect == "duckdb" and len(narrow) > 1 else []
+    return narrow[:PACKED_AXES] if dialect.columnar and len(narrow) > 1 else []
 
 
 def packed_base(places: int, first: int = 0) -> int:

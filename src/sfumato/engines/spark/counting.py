@@ -5,10 +5,10 @@ counts reach the driver.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,8 @@ from sqlglot import exp
 
 from sfumato.bits import Bits
 from sfumato.counting.bitmaps import itemset_counts
-from sfumato.counting.sql import row_of
+from sfumato.counting.sql import Dialect, Relation
+from sfumato.counting.sql.dialect import Tree
 from sfumato.domain import Cells, Domain, Items, Numeric, as_bits
 from sfumato.engines.spark.records import map_in_arrow, quoted, read_csv
 from sfumato.engines.spark.refusals import told, without_values
@@ -33,34 +34,35 @@ if TYPE_CHECKING:
 PACKED_BITS = (
     1 << 25
 )  # of a block of baskets: 4 MB, which is what a row of a cached frame should weigh at most
+SPARK = Dialect(
+    "spark",
+    grouping="GROUPING_ID",
+    unnest="EXPLODE",
+    filters=False,
+    listed_cells=16,
+    listed_beside=3,
+)
 PACKED, COUNTED = "rows bigint, words binary", "itemset bigint, count bigint"
 
 
 @dataclass(frozen=True, eq=False)
-class SparkRelation:
+class SparkRelation(Relation):
     """The rows of a Spark frame, under a name that SQL knows."""
 
     frame: DataFrame
     where: str = "this frame"
     flags: bool = False
-    dialect: ClassVar[str] = "spark"
+    dialect: Dialect = SPARK
 
     @cached_property
-    def _view(self) -> str:
+    def rows_from(self) -> Tree:
         name = f"sfumato_{uuid.uuid4().hex}"
         self.frame.createOrReplaceTempView(name)
-        return name
-
-    @property
-    def rows_from(self) -> exp.Expression:
-        return exp.table_(exp.to_identifier(self._view, quoted=True))
+        return exp.table_(exp.to_identifier(name, quoted=True))
 
     def fetch(self, statement: str) -> pa.Table:
         with told(self.where):
             return self.frame.sparkSession.sql(statement).toArrow()
-
-    def row(self, statement: str) -> Sequence[Any]:
-        return row_of(self.fetch(statement))
 
 
 def spark_release(session: SparkSession, url: str) -> tuple[SparkRelation, Provenance, int | None]:
