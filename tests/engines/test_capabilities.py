@@ -198,7 +198,7 @@ def about(spreads: Any) -> Any:
 CHOSEN_FOR_SPEED: tuple[dict[str, Any], ...] = (
     {},
     {"listed_cells": 0, "listed_beside": 0},
-    {"listed_cells": 16, "listed_beside": 3},
+    {"listed_cells": 4, "listed_beside": 1},
 )
 WITHOUT: tuple[dict[str, Any], ...] = (
     {"grouping": None},

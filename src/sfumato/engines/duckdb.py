@@ -51,8 +51,6 @@ DUCKDB = Dialect(
     filters=False,  # many FILTERs in one statement are quadratic
     finite="ISFINITE",
     columnar=True,
-    listed_cells=16,
-    listed_beside=3,
 )
 
 

@@ -28,7 +28,14 @@ if TYPE_CHECKING:
 PATIENCE = 10  # seconds to wait for a server that does not answer
 
 
-POSTGRES = Dialect("postgres", grouping="GROUPING", unnest="UNNEST", any_of_list=True)
+POSTGRES = Dialect(
+    "postgres",
+    grouping="GROUPING",
+    unnest="UNNEST",
+    any_of_list=True,
+    listed_cells=4,
+    listed_beside=1,
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -63,7 +63,7 @@ class SqliteDatabase(Database):
                 "other",
             )
         computed = self.fetch(
-            "SELECT m.name, x.name FROM sqlite_master m, pragma_table_xinfo(m.name) x"
+            "SELECT m.name AS t, x.name AS c FROM sqlite_master m, pragma_table_xinfo(m.name) x"
             " WHERE m.type = 'table' AND x.hidden > 1"
         )
         if computed.num_rows:
@@ -84,7 +84,8 @@ class SqliteDatabase(Database):
         # A virtual table runs code of its own, and is none.
         found = self.fetch(
             "SELECT name, type = 'table' AND rootpage > 0 AND sql NOT LIKE 'CREATE VIRTUAL%'"
-            " FROM sqlite_master WHERE type IN ('table', 'view') AND substr(name, 1, 7) <> 'sqlite_'"
+            " FROM sqlite_master WHERE type IN ('table', 'view')"
+            " AND substr(name, 1, 7) <> 'sqlite_'"
         )
         names, plain = (column.to_pylist() for column in found.columns)
         return [("main", str(name), bool(its)) for name, its in zip(names, plain, strict=True)]

@@ -31,8 +31,8 @@ class Dialect:
     # A table of at most so many cells is counted cell by cell, without GROUP BY; of a larger one,
     # so many two-celled columns are counted beside the groups (bench/cube.py). Few where a
     # condition is computed again for every count that names it.
-    listed_cells: int = 4
-    listed_beside: int = 1
+    listed_cells: int = 16
+    listed_beside: int = 3
 
     def text(self, statement: Tree, *, copy: bool = True) -> str:
         """A statement in this engine's words; a tree that is nobody else's need not be copied."""

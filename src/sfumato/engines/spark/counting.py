@@ -34,14 +34,7 @@ if TYPE_CHECKING:
 PACKED_BITS = (
     1 << 25
 )  # of a block of baskets: 4 MB, which is what a row of a cached frame should weigh at most
-SPARK = Dialect(
-    "spark",
-    grouping="GROUPING_ID",
-    unnest="EXPLODE",
-    filters=False,
-    listed_cells=16,
-    listed_beside=3,
-)
+SPARK = Dialect("spark", grouping="GROUPING_ID", unnest="EXPLODE", filters=False)
 PACKED, COUNTED = "rows bigint, words binary", "itemset bigint, count bigint"
 
 
