@@ -95,10 +95,7 @@ def test_every_engine_is_tried() -> None:
 
 
 CELLS = [REPORTS["sex"].cells(), REPORTS["town"].cells()]
-AGE, WIDE, WAGE = (REPORTS[name] for name in ("age", "wide", "wage"))
-BASKET = REPORTS["basket"]
-assert isinstance(AGE, Numeric) and isinstance(WIDE, Numeric) and isinstance(WAGE, Numeric)
-assert isinstance(BASKET, Items)
+AGE, WIDE, WAGE, BASKET = [*map(REPORTS.__getitem__, ("age", "wide", "wage", "basket"))]
 Written = Callable[[StatementWriter], Any]
 
 

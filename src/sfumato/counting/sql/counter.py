@@ -15,16 +15,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sfumato.counting.arrays import REMEMBERED_CELLS, REMEMBERED_QUESTIONS, checked_cells
-from sfumato.counting.spreads import combined
+from sfumato.counting.arrays import (
+    REMEMBERED_CELLS,
+    REMEMBERED_QUESTIONS,
+    checked_cells,
+    combined,
+)
 from sfumato.counting.sql.dialect import Dialect, Tree
 from sfumato.counting.sql.handed import HandsOut, handed
-from sfumato.counting.sql.kept import CountedCells, KeptCounts
+from sfumato.counting.sql.kept import KeptCounts
 from sfumato.counting.sql.partitions import (
     PACKED,
+    CountedCells,
     by_value,
     joined,
-    merged,
     packed_axes,
     packed_base,
     rest_of,
@@ -95,7 +99,7 @@ class SqlCounter:
         return self._check_rows(int(self.once(["rows"], self._looked_at)))
 
     def _looked_at(self) -> NDArray[Any]:
-        lists = [a for a in self.domain if _in_lists(a) and not self.relation.flags]
+        lists = [a for a in self.domain if isinstance(a, Items) and not self.relation.flags]
         for attribute in lists:
             self.item_counts(attribute)
         columns = {name: a for a in self.domain if a not in lists for name in flat_names(a)}
@@ -115,7 +119,7 @@ class SqlCounter:
     @cached_property
     def _kinds(self) -> pa.Schema:
         """The types of all columns but those of lists."""
-        plain = [a for a in self.domain if self.relation.flags or not _in_lists(a)]
+        plain = [a for a in self.domain if self.relation.flags or not isinstance(a, Items)]
         names = [name for attribute in plain for name in flat_names(attribute)]
         found = self._fetch(self._writer.kinds(names)).schema if names else pa.schema([])
         missing = [name for name in names if name not in found.names]
@@ -305,31 +309,28 @@ class SqlCounter:
         self, cells: Sequence[Cells], axis: int, middle: float, half: float
     ) -> NDArray[Any]:  # (*cells, 5)
         checked_cells([part.size for part in cells])
-        question = ("powers", axis, middle, half, *_keys(cells))
-        return self.once(question, lambda: self._power_sums(cells, axis, middle, half))
 
-    def _power_sums(
-        self, cells: Sequence[Cells], axis: int, middle: float, half: float
-    ) -> NDArray[Any]:
-        found = self.ask(self._writer.powers(cells, cells[axis].name, middle, half))
-        sums = np.stack(
-            [_floats(found.column(name)) for name in ("n", "s1", "s2", "s3", "s4")], axis=1
-        )
-        self._check_rows(int(sums[:, 0].sum()))
-        return self._spread(found, dict(enumerate(cells)), sums)
+        def counted() -> NDArray[Any]:
+            found = self.ask(self._writer.powers(cells, cells[axis].name, middle, half))
+            names = ("n", "s1", "s2", "s3", "s4")
+            sums = np.stack([_floats(found.column(name)) for name in names], axis=1)
+            self._check_rows(int(sums[:, 0].sum()))
+            return self._spread(found, dict(enumerate(cells)), sums)
+
+        return self.once(("powers", axis, middle, half, *_keys(cells)), counted)
 
     def spreads(self, cells: Sequence[Cells], axis: int) -> NDArray[Any]:  # (*cells, 4)
-        question = ("spreads", axis, *_keys(cells))
-        return self.once(question, lambda: self._spreads(cells, axis))
-
-    def _spreads(self, cells: Sequence[Cells], axis: int) -> NDArray[Any]:
         sizes, attribute = [part.size for part in cells], cells[axis].attribute
         assert isinstance(attribute, Numeric)
-        found = self.ask(self._writer.spreads(cells, attribute))
-        index = np.ravel_multi_index(self._places(found, dict(enumerate(cells))), sizes)
-        spreads = _whole_spreads(found, attribute) if attribute.whole else _spreads(found)
-        self._check_rows(int(spreads[:, 0].sum()))
-        return combined(spreads, index, checked_cells(sizes)).reshape(*sizes, 4)
+
+        def counted() -> NDArray[Any]:
+            found = self.ask(self._writer.spreads(cells, attribute))
+            index = np.ravel_multi_index(self._places(found, dict(enumerate(cells))), sizes)
+            spreads = _whole_spreads(found, attribute) if attribute.whole else _spreads(found)
+            self._check_rows(int(spreads[:, 0].sum()))
+            return combined(spreads, index, checked_cells(sizes)).reshape(*sizes, 4)
+
+        return self.once(("spreads", axis, *_keys(cells)), counted)
 
     def baskets(self, sources: Sequence[ItemSource]) -> ItemsetCounter:
         return RelationItemsets(
@@ -370,62 +371,37 @@ class SqlCounter:
         ]
 
     def _count_fresh(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
-        by_axis: dict[str, dict[Any, Cells]] = {}
-        for part in (part for cells in questions for part in cells):
-            by_axis.setdefault(part.name, {})[part.key] = part
-        fine = {name: joined(list(parts.values())) for name, parts in by_axis.items()}
-        if math.prod(cells.size for cells, _ in fine.values()) > JOINED_CELLS:
-            return self._count_in_sets(questions)
-        whole = self.count([cells for cells, _ in fine.values()])
-        owners = {
-            key: owner
-            for name, (_, groups) in fine.items()
-            for key, owner in zip(by_axis[name], groups, strict=True)
-        }
-        axes = {name: axis for axis, name in enumerate(fine)}
-        return [_margin(whole, cells, axes, owners) for cells in questions]
-
-    def _count_in_sets(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
+        by_axis: dict[str, list[Cells]] = {}
+        for part in {part.key: part for cells in questions for part in cells}.values():
+            by_axis.setdefault(part.name, []).append(part)
+        fine = tuple(map(joined, by_axis.values()))
+        if math.prod(cells.size for cells in fine) <= JOINED_CELLS:
+            whole = CountedCells(fine, self.count(fine))
+            return [whole.coarsened(cells) for cells in questions]
         if self.relation.dialect.grouping is None:
             return [self.count(cells) for cells in questions]
-        tables: list[NDArray[Any]] = []
-        for batch in _batches(questions):
-            tables += self._count_batch(batch)
-        return tables
+        return [table for batch in _batches(questions) for table in self._count_in_sets(batch)]
 
-    def _count_batch(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
+    def _count_in_sets(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
         if len(questions) == 1:
             return [self.count(questions[0])]
-        parts = {part.key: part for cells in questions for part in cells}
-        axes, places = list(parts.values()), {key: place for place, key in enumerate(parts)}
-        sets = [[places[part.key] for part in cells] for cells in questions]
         for cells in questions:
             checked_cells([part.size for part in cells])
-        found = self.ask(
-            self._writer.grouping_sets(
-                axes, list({tuple(sorted(own)): own for own in sets}.values())
+        parts = {part.key: part for cells in questions for part in cells}
+        places = {key: place for place, key in enumerate(parts)}
+        sets = [[places[part.key] for part in cells] for cells in questions]
+        different = list({tuple(sorted(own)): own for own in sets}.values())
+        found = self.ask(self._writer.grouping_sets(list(parts.values()), different))
+        groups, tables = _integers(found.column("g")), []
+        for cells, own in zip(questions, sets, strict=True):
+            left_out = sum(
+                1 << len(parts) - 1 - place for place in range(len(parts)) if place not in own
             )
-        )
-        groups = _integers(found.column("g"))
-        return [
-            self._of_set(found, groups, cells, own, len(axes))
-            for cells, own in zip(questions, sets, strict=True)
-        ]
-
-    def _of_set(
-        self,
-        found: pa.Table,
-        groups: NDArray[Any],
-        cells: Sequence[Cells],
-        places: Sequence[int],
-        axes: int,
-    ) -> NDArray[Any]:
-        left_out = sum(1 << axes - 1 - axis for axis in range(axes) if axis not in places)
-        rows = found.filter(pa.array(groups == left_out))
-        renamed = pa.table(
-            {f"k{axis}": rows.column(f"k{place}") for axis, place in enumerate(places)}
-        )
-        return self._spread(renamed, dict(enumerate(cells)), _integers(rows.column("n")))
+            rows = found.filter(pa.array(groups == left_out))
+            keys = {f"k{axis}": rows.column(f"k{place}") for axis, place in enumerate(own)}
+            counts = _integers(rows.column("n"))
+            tables.append(self._spread(pa.table(keys), dict(enumerate(cells)), counts))
+        return tables
 
 
 @dataclass(frozen=True, eq=False)
@@ -436,11 +412,6 @@ class RelationItemsets:
 
     cells: Sequence[tuple[Cells, int]]
     counter: SqlCounter
-
-    @classmethod
-    def of(cls, attribute: Items, counter: SqlCounter) -> RelationItemsets:
-        """The itemsets of one column of baskets."""
-        return cls([(attribute.item_cells(label), 1) for label in attribute.labels], counter)
 
     @property
     def items(self) -> int:
@@ -456,18 +427,16 @@ class RelationItemsets:
         """The number of baskets that hold each itemset (n, k)."""
         if itemsets.shape[1] == 0:
             return np.full(len(itemsets), self.rows, dtype=np.int64)
-        asked = (itemsets.shape, itemsets.tobytes())
-        return self.counter.once((*self._question, *asked), lambda: self._counts(itemsets))
+        single = itemsets.shape[1] == 1 and not self.counter.relation.flags
+        return self.counter.once(
+            (*self._question, itemsets.shape, itemsets.tobytes()),
+            lambda: self._single[itemsets[:, 0]] if single else self._listed(itemsets),
+        )
 
     @cached_property
     def _question(self) -> tuple[Any, ...]:
         pieces = [piece for part, cell in self.cells for piece in (*part.key, cell)]
         return ("itemsets", *pieces)
-
-    def _counts(self, itemsets: NDArray[np.int32]) -> NDArray[np.int64]:
-        if itemsets.shape[1] == 1 and not self.counter.relation.flags:
-            return self._single[itemsets[:, 0]]
-        return self._listed(itemsets)
 
     @cached_property
     def _single(self) -> NDArray[np.int64]:
@@ -542,10 +511,6 @@ def _has_many_labels(attribute: Attribute) -> bool:
     return not isinstance(attribute, Numeric | Items) and attribute.size > LISTED_LABELS
 
 
-def _in_lists(attribute: Attribute) -> bool:
-    return isinstance(attribute, Items)
-
-
 def _outside(name: str) -> DataError:
     """The refusal of a column; the value is not told, for it may be someone's true one."""
     return DataError(
@@ -586,23 +551,6 @@ def _integers(column: pa.ChunkedArray) -> NDArray[np.int64]:
 
 def _floats(column: pa.ChunkedArray) -> NDArray[np.float64]:
     return np.asarray(column.cast(pa.float64()).fill_null(0.0).combine_chunks())
-
-
-def _margin(
-    whole: NDArray[Any],
-    cells: Sequence[Cells],
-    axes: dict[str, int],
-    owners: dict[Any, NDArray[np.intp]],
-) -> NDArray[Any]:
-    """One question's table, from the table over every column and in the finest cells that any
-    question asks for.
-    """
-    wanted = [axes[part.name] for part in cells]
-    rest = tuple(axis for axis in range(whole.ndim) if axis not in wanted)
-    table = whole.sum(axis=rest).transpose(*np.argsort(np.argsort(wanted)))
-    for axis, part in enumerate(cells):
-        table = merged(table, axis, owners[part.key], part.size)
-    return table
 
 
 def _batches(questions: Sequence[Sequence[Cells]]) -> list[list[Sequence[Cells]]]:

@@ -207,7 +207,7 @@ class StatementWriter:
         """Σ z^p, p = 0..4, for every combination of cells that occurs, z = (number - middle) /
         half.
         """
-        number = exp.cast(self.column(name), exp.DataType.Type.DOUBLE)
+        number = exp.cast(_column(name), exp.DataType.Type.DOUBLE)
         scaled = exp.Div(
             this=exp.paren(exp.Sub(this=number, expression=_number(middle))),
             expression=_number(half),
@@ -223,7 +223,7 @@ class StatementWriter:
         whole; mean and variance of any other; for every combination of cells that occurs.
         """
         sums: dict[str, Tree]
-        number, x = self.column(attribute.name), _column("x")
+        number, x = _column(attribute.name), _column("x")
         if attribute.whole:
             whole = exp.cast(number, exp.DataType.Type.BIGINT)
             number = exp.Sub(this=whole, expression=_number(middle_of(attribute)))
@@ -336,10 +336,6 @@ class StatementWriter:
         selected = list(columns) or [_named(exp.Literal.number(1), "one")]
         rows = exp.select(*selected, copy=False).from_(self.rows_from.copy(), copy=False)
         return rows.subquery("r", copy=False)
-
-    def column(self, name: str) -> Tree:
-        """A column of the rows."""
-        return _column(name)
 
     def holds(self, attribute: Items, item: int) -> Tree:
         """Whether a basket holds an item."""

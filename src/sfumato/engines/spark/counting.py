@@ -5,7 +5,7 @@ counts reach the driver.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,13 +17,16 @@ from sqlglot import exp
 
 from sfumato.bits import Bits
 from sfumato.counting.bitmaps import itemset_counts
-from sfumato.counting.sql import Dialect, Relation
+from sfumato.counting.sql import Dialect, Relation, SqlCounter
 from sfumato.counting.sql.dialect import Tree
+from sfumato.counting.sql.kept import KeptCounts
 from sfumato.domain import Cells, Domain, Items, Numeric, as_bits
 from sfumato.engines.spark.records import map_in_arrow, quoted, read_csv
 from sfumato.engines.spark.refusals import told, without_values
 from sfumato.engines.spark.storage import Place
 from sfumato.errors import FileError
+from sfumato.observation import ItemsetCounter, ItemSource
+from sfumato.source import Release
 from sfumato.table.readers import flat_names
 from sfumato.table.table import Provenance, check_names, encode_batch
 
@@ -233,3 +236,25 @@ class PartitionCounts:
                 total += itemset_counts(Bits(block, rows), itemsets)
         held = np.flatnonzero(total)
         yield pa.record_batch([pa.array(held), pa.array(total[held])], ["itemset", "count"])
+
+
+@dataclass(frozen=True, eq=False)
+class SparkCounter(SqlCounter):
+    """Counts by Spark: cells by SQL, itemsets by the bitmaps that each partition keeps."""
+
+    def baskets(self, sources: Sequence[ItemSource]) -> ItemsetCounter:
+        assert isinstance(self.relation, SparkRelation)
+        if self.relation.flags:  # a CSV file holds one column an item, which SQL counts as they are
+            return super().baskets(sources)
+        packing = PackedBaskets(self.domain, tuple(sources))
+        return SparkBaskets(self.relation.frame, packing, self.rows)
+
+
+def open_with_spark(session: SparkSession, place: str, *, cache: bool = False) -> Release:
+    """The release in a perturbed file or folder that Spark can reach."""
+    relation, provenance, rows = spark_release(session, place)
+    reports = provenance.mechanism.reports
+    kept = None
+    if cache:
+        kept = KeptCounts.of(provenance.release, reports, Place(session, place).state)
+    return Release(SparkCounter(reports, relation, rows, kept), provenance)
