@@ -4,7 +4,7 @@ rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import product
@@ -31,15 +31,6 @@ from sfumato.domain import Attribute, Cells, Items, Numeric
 FEW_LABELS = 8  # up to which comparing with each is quicker than looking up a list
 BYTE, INT = exp.DataType.Type.UTINYINT, exp.DataType.Type.INT
 CARRY = 1 << 7  # the highest bit of a byte, into which a code of seven bits may carry
-# What is true where a comparison is not; nothing that is looked at is null.
-CONTRARY = {
-    exp.GT: exp.LTE,
-    exp.GTE: exp.LT,
-    exp.LT: exp.GTE,
-    exp.LTE: exp.GT,
-    exp.EQ: exp.NEQ,
-    exp.NEQ: exp.EQ,
-}
 LONG = "DECIMAL(38, 0)"  # whole numbers that no sum of squares of a column overflows
 HALF = 32  # bits of the lower half of a square
 CENTRE = "c"  # the mean of a group
@@ -60,8 +51,6 @@ class StatementWriter:
         Of a listed axis one cell is never stated, so its place holds the rows of all its cells
         together.
         """
-        if self.dialect.columnar and len(listed) == len(cells):
-            return self._crossed(cells)
         rests = [rest_of(cells[axis]) for axis in listed]
         events = {
             (axis, cell): f"e{axis}_{cell}" for axis in listed for cell in stated_cells(cells[axis])
@@ -77,50 +66,6 @@ class StatementWriter:
         return self._grouped(
             {axis: part for axis, part in enumerate(cells) if axis not in listed}, counts, named
         )
-
-    def _crossed(self, cells: Sequence[Cells]) -> exp.Select:
-        """The counts of all combinations of cells, none of them grouped, as `counted` has them.
-
-        The axes are halved. The combinations of each half are columns, those of the second half
-        negated, so that a row is in both where one is above the other: DuckDB compares truth values
-        faster than it joins them by AND, and shares the work of neither by itself.
-        """
-        half = (len(cells) + 1) // 2
-        stated = [stated_cells(part) for part in cells]
-        events, joint = list[Tree](), list[Tree]()
-        sides = []
-        for axes, join in ((range(half), exp.and_), (range(half, len(cells)), exp.or_)):
-            for axis in axes:
-                for cell in stated[axis]:
-                    event = self.event(cells[axis], cell)
-                    held = event if axis < half else _negated(event)
-                    events.append(_named(held, f"e{axis}_{cell}"))
-            names = list[str | None]()
-            for names_joined in _combinations({axis: cells[axis].size for axis in axes}, stated):
-                name = names_joined[0] if names_joined else None
-                if len(names_joined) > 1:
-                    name = f"j{len(joint)}"
-                    joint.append(_named(join(*map(_column, names_joined), copy=False), name))
-                names.append(name)
-            sides.append(names)
-        rows = self._inner(events)
-        if joint:
-            rows = exp.select(exp.Star(), *joint, copy=False).from_(rows, copy=False)
-            rows = rows.subquery("s", copy=False)
-        counts = [
-            _named(self._count_both(first, second), f"n{number}")
-            for number, (first, second) in enumerate(product(*sides))
-        ]
-        return exp.select(*counts, copy=False).from_(rows, copy=False)
-
-    def _count_both(self, first: str | None, absent: str | None) -> Tree:
-        """How many rows are in one combination and not outside another, where they are named."""
-        if absent is None:
-            return self._count_where([] if first is None else [_column(first)])
-        if first is None:
-            outside = self._count_where([_column(absent)])
-            return exp.Sub(this=_count(), expression=outside)
-        return self._count_where([exp.GT(this=_column(first), expression=_column(absent))])
 
     def _count_where(self, events: Sequence[Tree]) -> Tree:
         if not events:
@@ -407,25 +352,6 @@ class StatementWriter:
             if len(codes):
                 case = case.when(self._one_of(attribute, codes), exp.Literal.number(cell))
         return case
-
-
-def _combinations(sizes: Mapping[int, int], stated: Sequence[Sequence[int]]) -> Iterator[list[str]]:
-    """The names of the cells that every combination of these axes states."""
-    for choice in product(*map(range, sizes.values())):
-        yield [
-            f"e{axis}_{cell}"
-            for axis, cell in zip(sizes, choice, strict=True)
-            if cell in stated[axis]
-        ]
-
-
-def _negated(event: Tree) -> Tree:
-    """The contrary of a condition: a comparison turned round, which costs no more than itself."""
-    compared = event.this if isinstance(event, exp.Paren) else event
-    contrary = CONTRARY.get(type(compared))
-    if contrary is None:
-        return exp.not_(event, copy=False)
-    return exp.paren(contrary(this=compared.this, expression=compared.expression), copy=False)
 
 
 def _byte(events: Sequence[Tree], first: int = 0) -> Tree:
