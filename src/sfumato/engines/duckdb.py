@@ -15,7 +15,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sfumato.counting.sql import Dialect, Relation
-from sfumato.counting.sql.database import Database, TableName
+from sfumato.counting.sql.database import COPIED, FileDatabase, TableName
 from sfumato.counting.sql.dialect import Tree
 from sfumato.counting.sql.kept import state_of
 from sfumato.counting.sql.writing import whole_items
@@ -101,33 +101,18 @@ class DuckRelation(Relation):
 
 
 @dataclass(frozen=True, eq=False)
-class DuckDatabase(Database):
+class DuckDatabase(FileDatabase):
     """A DuckDB database file."""
 
-    connection: DuckDBPyConnection
-    where: str
-    path: Path
     dialect: ClassVar[Dialect] = DUCKDB
-    in_file: ClassVar[bool] = True
+    journal: ClassVar[str] = ".wal"
 
-    @classmethod
-    def connect(cls, address: str | Path, *, writable: bool = False) -> DuckDatabase:
-        """The database in a file; to be written, it is made if it is not there."""
-        path = Path(address)
-        if not writable and not path.is_file():
-            raise FileError(f"no database file '{path}'")
-        database = cls(connect(path, writable=writable), f"'{path}'", path)
-        if not writable:
-            try:
-                database._check_plain()
-            except BaseException:
-                database.close()
-                raise
-        return database
+    @staticmethod
+    def opened(path: Path, *, writable: bool) -> DuckDBPyConnection:
+        return connect(path, writable=writable)
 
-    def _check_plain(self) -> None:
-        """Refuse a file that brings code: a macro may take the place of any function that a
-        question uses, and a generated column computes what it likes.
+    def check_plain(self) -> None:
+        """Refuse macros too, which may take the place of any function that a question uses.
 
         The functions are asked for by their full names, which no macro can take.
         """
@@ -138,26 +123,19 @@ class DuckDatabase(Database):
             raise FileError(
                 f"{self.where} holds macros of its own ({macros.column(0)[0]}), which could take "
                 "the place of DuckDB's functions",
-                hint="copy the release's tables into a new database file",
+                hint=COPIED,
             )
-        generated = self.fetch(
+        super().check_plain()
+
+    def computed(self) -> pa.Table:
+        return self.fetch(
             "SELECT table_name, column_name FROM information_schema.columns WHERE"
             " coalesce(is_generated = 'ALWAYS', column_default IS NOT NULL)"
         )
-        if generated.num_rows:
-            table, column = (str(found[0]) for found in generated.columns)
-            raise FileError(
-                f"{self.where} computes the column '{column}' of '{table}' by an expression",
-                hint="copy the release's tables into a new database file",
-            )
 
     def relation(self, table: TableName) -> DuckRelation:
         where = f"'{table.key}' of {self.where}"
         return DuckRelation(self.connection, table.tree, where, store=self.where)
-
-    def state(self, table: TableName) -> str:
-        journal = self.path.with_name(f"{self.path.name}.wal")
-        return f"{table.key}: {state_of(p for p in (self.path, journal) if p.exists())}"
 
     def comment(self, table: TableName) -> str | None:
         where = {"schema_name": table.schema, "table_name": table.table}

@@ -14,8 +14,7 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from sfumato.counting.sql import Dialect
-from sfumato.counting.sql.database import DESCRIPTIONS, Database, TableName, fetched
-from sfumato.counting.sql.kept import state_of
+from sfumato.counting.sql.database import DESCRIPTIONS, FileDatabase, TableName, fetched
 from sfumato.domain import Attribute, Numeric
 from sfumato.errors import FileError
 from sfumato.table import Table
@@ -27,51 +26,33 @@ NOTE = re.compile(r"\(-- (.*)\n")  # in the text of a table, which moves with it
 
 
 @dataclass(frozen=True, eq=False)
-class SqliteDatabase(Database):
+class SqliteDatabase(FileDatabase):
     """A SQLite file: releases, a table each, or a collector's store of campaigns."""
 
-    connection: sqlite3.Connection
-    where: str
-    path: Path
     dialect: ClassVar[Dialect] = SQLITE
-    in_file: ClassVar[bool] = True
+    journal: ClassVar[str] = "-wal"
     stores_alone: ClassVar[bool] = True
 
-    @classmethod
-    def connect(cls, address: str | Path, *, writable: bool = False) -> SqliteDatabase:
-        """The database in a file; to be written, it is made if it is not there."""
-        path, where = Path(address), f"'{address}'"
-        if not writable and not path.is_file():
-            raise FileError(f"no database file {where}")
-        with _clear(where):
-            found = _opened(str(path)) if writable else _to_be_read(path)
-        database = cls(found, where, path)
-        try:
-            if not writable:
-                database._check_plain()
-        except BaseException:
-            database.close()
-            raise
-        return database
+    @staticmethod
+    def opened(path: Path, *, writable: bool) -> sqlite3.Connection:
+        with _clear(f"'{path}'"):
+            return _opened(str(path)) if writable else _to_be_read(path)
 
-    def _check_plain(self) -> None:
-        """Refuse a file that holds nothing of ours, or that computes a column."""
+    def check_plain(self) -> None:
+        """Refuse a file that holds nothing of ours, too."""
         if not self.is_store() and DESCRIPTIONS not in self.tables():
             raise FileError(
                 f"{self.where} is no store of campaigns, and holds no release",
                 hint="sfumato serve makes the one, sfumato perturb -o sqlite://PATH#TABLE the "
                 "other",
             )
-        computed = self.fetch(
+        super().check_plain()
+
+    def computed(self) -> pa.Table:
+        return self.fetch(
             "SELECT m.name AS t, x.name AS c FROM sqlite_master m, pragma_table_xinfo(m.name) x"
             " WHERE m.type = 'table' AND x.hidden > 1"
         )
-        if computed.num_rows:
-            table, column = (str(found[0]) for found in computed.columns)
-            raise FileError(
-                f"{self.where} computes the column '{column}' of '{table}' by an expression",
-                hint="copy the release's tables into a new database file",
-            )
 
     def is_store(self) -> bool:
         # Its tables must be tables, and not views that compute.
@@ -97,10 +78,6 @@ class SqliteDatabase(Database):
             ).fetchone()
         note = NOTE.search(str(found[0])) if found else None
         return note[1] if note else None
-
-    def state(self, table: TableName) -> str:
-        journal = self.path.with_name(f"{self.path.name}-wal")
-        return f"{table.key}: {state_of(p for p in (self.path, journal) if p.exists())}"
 
     def fetch(self, statement: str) -> pa.Table:
         with _clear(self.where):

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import pyarrow as pa
@@ -16,15 +17,16 @@ from sqlglot import exp
 
 from sfumato.counting.sql.counter import Relation, SqlCounter
 from sfumato.counting.sql.dialect import Dialect, Tree
-from sfumato.counting.sql.kept import KeptCounts
+from sfumato.counting.sql.kept import KeptCounts, state_of
 from sfumato.domain import Attribute, Domain
-from sfumato.errors import EstimationError, ServerError, SfumatoError, near_miss
+from sfumato.errors import EstimationError, FileError, ServerError, SfumatoError, near_miss
 from sfumato.files import OVERWRITE
 from sfumato.received import MOST_JSON_BYTES, Received, parsed_json
 from sfumato.table import Provenance, Table
 from sfumato.table.readers import flat_names
 
 DESCRIPTIONS = "sfumato_release"
+COPIED = "copy the release's tables into a new database file"
 RELEASE_MARK = "sfumato release"  # what stands before the release id in a table's comment
 
 
@@ -306,6 +308,55 @@ class Database(ABC):
 
     def _run(self, statement: Tree) -> None:
         self.execute(self.dialect.text(statement))
+
+
+@dataclass(frozen=True, eq=False)
+class FileDatabase(Database):
+    """A database that is a file, which may come from someone else."""
+
+    in_file: ClassVar[bool] = True
+    journal: ClassVar[str]  # what stands behind the file's name in that of its log
+    connection: Any
+    where: str
+    path: Path
+
+    @classmethod
+    def connect(cls, address: str | Path, *, writable: bool = False) -> Self:
+        """The database in a file; to be written, it is made if it is not there."""
+        path = Path(address)
+        if not writable and not path.is_file():
+            raise FileError(f"no database file '{path}'")
+        database = cls(cls.opened(path, writable=writable), f"'{path}'", path)
+        if not writable:
+            try:
+                database.check_plain()
+            except BaseException:
+                database.close()
+                raise
+        return database
+
+    @staticmethod
+    @abstractmethod
+    def opened(path: Path, *, writable: bool) -> Any:
+        """A connection to a file, which is made if it is to be written and is not there."""
+
+    @abstractmethod
+    def computed(self) -> pa.Table:
+        """Table and name of every column that is computed by an expression."""
+
+    def check_plain(self) -> None:
+        """Refuse a file that brings code: a generated column computes what it likes."""
+        found = self.computed()
+        if found.num_rows:
+            table, column = (str(each[0]) for each in found.columns)
+            raise FileError(
+                f"{self.where} computes the column '{column}' of '{table}' by an expression",
+                hint=COPIED,
+            )
+
+    def state(self, table: TableName) -> str:
+        journal = self.path.with_name(self.path.name + self.journal)
+        return f"{table.key}: {state_of(p for p in (self.path, journal) if p.exists())}"
 
 
 @dataclass(frozen=True, eq=False)

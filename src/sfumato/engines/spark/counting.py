@@ -149,14 +149,10 @@ class PackedBaskets:
         return Bits.stack([_bits(part, columns[self._name(part)]) for part in self.parts])
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        part = context.partitionId() if context else 0
         most = max(64, PACKED_BITS // max(self.items, 1))
         for batch in batches:
             for start in range(0, batch.num_rows, most):
-                with without_values(part):
+                with without_values():
                     bits = self.pack(batch.slice(start, most))
                 yield pa.record_batch(
                     [pa.array([bits.rows]), pa.array([bits.words.tobytes()])], ["rows", "words"]

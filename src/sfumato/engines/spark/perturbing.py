@@ -80,12 +80,12 @@ class PartitionReports:
         from pyspark import TaskContext
 
         context = TaskContext.get()
-        assert context is not None
-        part = context.partitionId()
-        rng, work, rows = Keystream(self.key).derive(part), self.work.value, 0
+        assert context is not None  # without a number every part would draw the same noise
+        rng, rows = Keystream(self.key).derive(context.partitionId()), 0
+        work = self.work.value
         order = rng.derive(0)
         for batch in batches:
-            with without_values(part):
+            with without_values():
                 reports = work.reports(batch, rows + 1, rng, order)
             rows += batch.num_rows
             yield reports

@@ -147,12 +147,9 @@ def read_csv(session: SparkSession, url: str) -> DataFrame:
 
 
 def _ids(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    part, lines = context.partitionId() if context else 0, 0
+    lines = 0
     for batch in batches:
-        with without_values(part):
+        with without_values():
             ids = np.unique(parse_baskets(_text(batch), lines + 1).ids)
         lines += batch.num_rows
         yield pa.record_batch([pa.array(ids)], ["id"])

@@ -17,14 +17,18 @@ TOLD = ("row", "line", "column", "kind", "found")  # the facts that hold no valu
 
 
 @contextmanager
-def without_values(part: int) -> Iterator[None]:
+def without_values() -> Iterator[None]:
     """Errors about records told by row and column alone."""
     try:
         yield
     except Exception as error:
         known = error.facts if isinstance(error, SfumatoError) else {"kind": type(error).__name__}
         facts = {name: known[name] for name in TOLD if name in known}
-        raise RuntimeError(REFUSED + json.dumps({"part": part, **facts})) from None
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        facts["part"] = context.partitionId() if context else 0
+        raise RuntimeError(REFUSED + json.dumps(facts)) from None
 
 
 @contextmanager
