@@ -15,6 +15,7 @@ import sfumato as sf
 from sfumato.bits import Bits
 from sfumato.domain import Category, Cells, Domain, Items, Numeric
 from sfumato.engines import open_source, save_release
+from sfumato.engines.opening import DATABASES
 from sfumato.errors import DataError, FileError, ParameterError, SfumatoError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.randomness import seeded
@@ -85,7 +86,7 @@ def opened(
     folder, numbers = tmp_path_factory.mktemp("engines"), count()
 
     def source(name: str, place: str) -> Release:
-        if place in ("duckdb", "postgresql", "sqlite"):
+        if place in DATABASES:
             base = f"{place}://{folder / f'{next(numbers)}.db'}"
             if place == "postgresql":
                 base = request.getfixturevalue("postgres")

@@ -13,6 +13,7 @@ import pytest
 import sfumato as sf
 from sfumato.domain import Attribute, Category, Domain, Items, Numeric
 from sfumato.engines import join, open_source, save_release
+from sfumato.engines.opening import DATABASES
 from sfumato.errors import DataError, EstimationError, SchemaError
 from sfumato.mechanisms.combined import Combined
 from sfumato.randomness import Keystream, seeded
@@ -87,7 +88,7 @@ def test_engines_join_as_the_memory_does(
 ) -> None:
     sources, places = halves(seeded(5), np.random.default_rng(6).permutation(ROWS)[:1500]), []
     for number, source in enumerate(sources):
-        if place in ("duckdb", "postgresql", "sqlite"):
+        if place in DATABASES:
             base = f"{place}://{tmp_path / 'both.db'}"
             if place == "postgresql":
                 base = request.getfixturevalue("postgres")
