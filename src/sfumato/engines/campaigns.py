@@ -7,7 +7,7 @@ ten million of them take some seconds. A store that is being served can be read 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -57,14 +57,12 @@ def release_of(provenance: Provenance, chunks: Iterable[Sequence[Any]], where: s
     """The reports of a campaign, of which the store hands out some bodies at a time."""
     reports = provenance.mechanism.reports
     packing = Packing(reports)
-    parts = [packing.unpack(_joined(chunk, packing.width, where)) for chunk in chunks]
+    parts = []
+    for bodies in chunks:
+        if any(type(body) is not bytes or len(body) != packing.width for body in bodies):
+            raise DataError(f"a report in {where} is not of the length that its campaign has")
+        parts.append(packing.unpack(b"".join(bodies)))
     return Release.of(Table(reports, join_columns(reports, parts), provenance))
-
-
-def _joined(bodies: Sequence[Any], width: int, where: str) -> bytes:
-    if any(type(body) is not bytes or len(body) != width for body in bodies):
-        raise DataError(f"a report in {where} is not of the length that its campaign has")
-    return b"".join(bodies)
 
 
 def campaign_in(database: Database, name: str) -> Release | None:
@@ -81,10 +79,7 @@ def campaign_in(database: Database, name: str) -> Release | None:
         number, spec = chosen(known, name, database.where)
         told = () if database.in_file else (LEFT_BY_POSTGRES,)
         provenance = provenance_of(spec, name, database.where, told)
-        return release_of(provenance, _bodies(database, number), database.where)
-
-
-def _bodies(database: Database, number: int) -> Iterator[list[Any]]:
-    statement = f"SELECT body FROM report WHERE campaign = {number:d} ORDER BY id"
-    for rows in database.pieces(statement, CHUNK):
-        yield [body for (body,) in rows]
+        found = f"SELECT body FROM report WHERE campaign = {number:d} ORDER BY id"
+        pieces = database.pieces(found, CHUNK)
+        bodies = ([body for (body,) in rows] for rows in pieces)
+        return release_of(provenance, bodies, database.where)

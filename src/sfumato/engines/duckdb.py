@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 SMALL = 46_340  # the largest number whose square has 32 bits
 VIEW = "release"  # what a file is called inside DuckDB
 PATIENCE = 300.0  # seconds that one statement may take
-TOLD_EVERY = 0.2  # seconds
+PROGRESS_SECONDS = 0.2  # between two looks
 BATCH_ROWS = 1 << 17  # handed out at a time
 # What has DuckDB say how far a statement is, to us and not to the terminal.
 LISTENED = (
@@ -96,7 +96,7 @@ class DuckRelation(Relation):
     def _cursor(self) -> Iterator[DuckDBPyConnection]:
         cursor = self.connection.cursor()  # one each: a connection serves one thread at a time
         tell = silent if self.reader is None else self.reader.tell
-        with _clear(self.where), _patiently(cursor, self.where), _told(cursor, tell):
+        with _clear(self.where), _patiently(cursor, self.where), _progress(cursor, tell):
             yield cursor
 
 
@@ -159,7 +159,11 @@ class DuckDatabase(FileDatabase):
         if isinstance(attribute, Items):
             return f"{'BIGINT' if whole_items(attribute) else 'VARCHAR'}[] NOT NULL"
         if isinstance(attribute, Numeric):
-            return f"{_number_type(attribute)} NOT NULL"
+            if not attribute.whole:
+                return "DOUBLE NOT NULL"
+            # Of 32 bits where the product of any two has no more: read and compared faster.
+            small = max(abs(attribute.min), abs(attribute.max)) <= SMALL
+            return "INTEGER NOT NULL" if small else "BIGINT NOT NULL"
         return f"ENUM ({', '.join(map(_word, attribute.labels))}) NOT NULL"
 
     def fill(self, name: TableName, table: Table) -> None:
@@ -169,15 +173,6 @@ class DuckDatabase(FileDatabase):
                 f"INSERT INTO {DUCKDB.text(name.tree)} SELECT * FROM sfumato_rows"
             )
             self.connection.unregister("sfumato_rows")
-
-
-def _number_type(attribute: Numeric) -> str:
-    """The type of a column of numbers: whole ones have 32 bits where the product of any two has no
-    more, which are read and compared faster.
-    """
-    if not attribute.whole:
-        return "DOUBLE"
-    return "INTEGER" if max(abs(attribute.min), abs(attribute.max)) <= SMALL else "BIGINT"
 
 
 def connect(
@@ -297,7 +292,7 @@ def _patiently(connection: DuckDBPyConnection, where: str) -> Iterator[None]:
 
 
 @contextmanager
-def _told(connection: DuckDBPyConnection, tell: Telling) -> Iterator[None]:
+def _progress(connection: DuckDBPyConnection, tell: Telling) -> Iterator[None]:
     """A block whose statement tells how much of the rows it has seen, where somebody listens. A
     database file, whose settings are locked, tells nothing.
     """
@@ -317,7 +312,7 @@ def _told(connection: DuckDBPyConnection, tell: Telling) -> Iterator[None]:
 
 
 def _listen(connection: DuckDBPyConnection, tell: Telling, over: Event) -> None:
-    while not over.wait(TOLD_EVERY):
+    while not over.wait(PROGRESS_SECONDS):
         percent = connection.query_progress()
         tell("counting", percent / 100 if percent >= 0 else None)
 

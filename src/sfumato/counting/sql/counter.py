@@ -99,22 +99,22 @@ class SqlCounter:
         return self._check_rows(int(self.once(["rows"], self._looked_at)))
 
     def _looked_at(self) -> NDArray[Any]:
+        """The number of rows, where all columns hold reports only."""
         lists = [a for a in self.domain if isinstance(a, Items) and not self.relation.flags]
         for attribute in lists:
             self.item_counts(attribute)
         columns = {name: a for a in self.domain if a not in lists for name in flat_names(a)}
-        for name in [n for n, a in columns.items() if a.name == n and _has_many_labels(a)]:
+        # Of many labels, to list the values is shorter than a statement that lists the labels.
+        words = [a for a in columns.values() if not isinstance(a, Numeric | Items)]
+        for name in [a.name for a in words if a.size > LISTED_LABELS]:
             found = self._fetch(self._writer.values(name)).column(0).to_pylist()
             if not set(found) <= set(columns.pop(name).labels):
                 raise _outside(name)
-        return np.asarray(self._sound_rows(columns))
-
-    def _sound_rows(self, columns: Mapping[str, Attribute]) -> int:
-        """The number of rows, where all of these columns hold reports only."""
         *strange, rows = self._row(self._writer.strangers(columns, self._kinds))
-        for name in (name for name, found in zip(columns, strange, strict=True) if found):
-            raise _outside(name)
-        return int(rows)
+        for name, found in zip(columns, strange, strict=True):
+            if found:
+                raise _outside(name)
+        return np.asarray(int(rows))
 
     @cached_property
     def _kinds(self) -> pa.Schema:
@@ -264,7 +264,10 @@ class SqlCounter:
             # DuckDB's COUNT_IF of no rows is NULL
             counts = np.array([int(number or 0) for number in self.ask_row(statement)])
             table = counts.reshape([*(1 for _ in grouped), *sizes])
-        _take_rests(table, {place: cells[a] for place, a in enumerate(listed, len(grouped))})
+        # In the place of a cell that was not stated, which holds all of them, leave its own rows.
+        for place, axis in enumerate(listed, len(grouped)):
+            along, rest = np.moveaxis(table, place, 0), rest_of(cells[axis])
+            along[rest] -= along.sum(axis=0) - along[rest]
         return table.transpose(np.argsort([*grouped, *listed]))
 
     def _handed(self, cells: Sequence[Cells]) -> NDArray[np.int64] | None:
@@ -475,13 +478,6 @@ def listed_axes(cells: Sequence[Cells], dialect: Dialect) -> list[int]:
     return narrow[: dialect.listed_beside]
 
 
-def _take_rests(table: NDArray[Any], axes: Mapping[int, Cells]) -> None:
-    """Leave in the place of a cell that was not stated, which holds all of them, its own rows."""
-    for place, part in axes.items():
-        along, rest = np.moveaxis(table, place, 0), rest_of(part)
-        along[rest] -= along.sum(axis=0) - along[rest]
-
-
 def _unpacked(found: pa.Table, axes: Sequence[int]) -> pa.Table:
     """The groups with a key for each axis that is a bit of their common key."""
     bits = pc.bit_wise_xor(found.column(PACKED), pa.scalar(packed_base(len(axes)), pa.uint8()))
@@ -504,11 +500,6 @@ def _cells_of_keys(keys: pa.ChunkedArray, part: Cells) -> NDArray[Any]:
         return part.assign(part.attribute.encode(keys))
     except SfumatoError:
         raise _outside(part.name) from None
-
-
-def _has_many_labels(attribute: Attribute) -> bool:
-    """Whether a statement that lists its labels would be longer than a list of its values."""
-    return not isinstance(attribute, Numeric | Items) and attribute.size > LISTED_LABELS
 
 
 def _outside(name: str) -> DataError:

@@ -287,7 +287,8 @@ class StatementWriter:
         label = attribute.labels[item]
         if self.flags:
             return exp.EQ(this=_column(label), expression=exp.Literal.string("1"))
-        value = _item_literal(attribute, label)
+        literal = exp.Literal.number if whole_items(attribute) else exp.Literal.string
+        value = literal(label)
         if self.dialect.any_of_list:
             return exp.EQ(this=value, expression=exp.Any(this=exp.paren(_column(attribute.name))))
         return exp.ArrayContains(this=_column(attribute.name), expression=value)
@@ -299,17 +300,8 @@ class StatementWriter:
             assert part.item is not None
             held = self.holds(attribute, part.item)
             return held if cell else exp.not_(held)
-        if isinstance(attribute, Numeric):
-            return self._between(part, attribute, cell)
-        return self._one_of(attribute, np.flatnonzero(part.group == cell))
-
-    def _one_of(self, attribute: Attribute, codes: NDArray[Any]) -> Tree:
-        words = [exp.Literal.string(attribute.labels[code]) for code in codes]
-        if len(words) > 1:
-            return exp.In(this=_column(attribute.name), expressions=words)
-        return exp.EQ(this=_column(attribute.name), expression=words[0]) if words else exp.false()
-
-    def _between(self, part: Cells, attribute: Numeric, cell: int) -> Tree:
+        if not isinstance(attribute, Numeric):
+            return self._one_of(attribute, np.flatnonzero(part.group == cell))
         starts, owners = runs_of(part)
         ends = np.r_[starts[1:], attribute.size]
         runs = [
@@ -317,6 +309,12 @@ class StatementWriter:
             for place in np.flatnonzero(owners == cell)
         ]
         return exp.or_(*runs, copy=False) if runs else exp.false()
+
+    def _one_of(self, attribute: Attribute, codes: NDArray[Any]) -> Tree:
+        words = [exp.Literal.string(attribute.labels[code]) for code in codes]
+        if len(words) > 1:
+            return exp.In(this=_column(attribute.name), expressions=words)
+        return exp.EQ(this=_column(attribute.name), expression=words[0]) if words else exp.false()
 
     def _run(self, part: Cells, attribute: Numeric, start: int, end: int) -> Tree:
         """Whether a number's code lies in start..end-1, by its value on the grid."""
@@ -464,8 +462,3 @@ def whole_items(attribute: Items) -> bool:
     """
     held = attribute.decode(Bits.zeros(0, attribute.size)).type.value_type
     return bool(pa.types.is_integer(held))
-
-
-def _item_literal(attribute: Items, label: str) -> Tree:
-    literal = exp.Literal.number if whole_items(attribute) else exp.Literal.string
-    return literal(label)

@@ -22,7 +22,7 @@ from sfumato.counting.sql.dialect import Tree
 from sfumato.counting.sql.kept import KeptCounts
 from sfumato.domain import Cells, Domain, Items, Numeric, as_bits
 from sfumato.engines.spark.records import map_in_arrow, quoted, read_csv
-from sfumato.engines.spark.refusals import told, without_values
+from sfumato.engines.spark.refusals import in_one_line, without_values
 from sfumato.engines.spark.storage import Place
 from sfumato.errors import FileError
 from sfumato.observation import ItemsetCounter, ItemSource
@@ -57,7 +57,7 @@ class SparkRelation(Relation):
         return exp.table_(exp.to_identifier(name, quoted=True))
 
     def fetch(self, statement: str) -> pa.Table:
-        with told(self.where):
+        with in_one_line(self.where):
             return self.frame.sparkSession.sql(statement).toArrow()
 
 
@@ -82,7 +82,7 @@ def spark_release(session: SparkSession, url: str) -> tuple[SparkRelation, Prove
 def spark_relation(session: SparkSession, url: str, domain: Domain) -> SparkRelation:
     """The rows of a file or folder over a domain: Parquet, CSV or FIMI by its name."""
     name = url.lower().removesuffix(".gz")
-    with told(f"'{url}'"):
+    with in_one_line(f"'{url}'"):
         if name.endswith(".csv"):
             return SparkRelation(_typed(read_csv(session, url), domain), url, flags=True)
         if name.endswith(".dat"):
@@ -202,7 +202,7 @@ class SparkBaskets:
             np.ascontiguousarray(itemsets, dtype=np.int32)
         )
         counted = map_in_arrow(self._packed, PartitionCounts(wanted, self.items), COUNTED)
-        with told("the baskets"):
+        with in_one_line("the baskets"):
             found = counted.groupBy("itemset").sum("count").toArrow()
         wanted.destroy()
         counts = np.zeros(len(itemsets), dtype=np.int64)

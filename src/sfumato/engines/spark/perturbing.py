@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from sfumato.domain import Columns, Domain
 from sfumato.engines.spark.records import Form, SparkRecords, map_in_arrow, quoted
-from sfumato.engines.spark.refusals import told, without_values
+from sfumato.engines.spark.refusals import in_one_line, without_values
 from sfumato.engines.spark.storage import Place, appearing
 from sfumato.errors import DataError, FileError, ParameterError
 from sfumato.files import OVERWRITE
@@ -156,7 +156,7 @@ def perturb_records(
     provenance = replace(provenance_of(mechanism, rng, copies), shuffled=not keep_order)
     domain = mechanism.domain if schema is None else schema.project(mechanism.domain.names)
     work = PartitionWork(mechanism, domain, records.form, records.names(domain), copies, keep_order)
-    with appearing(place) as temporary, told(records.where):
+    with appearing(place) as temporary, in_one_line(records.where):
         _write(records, work, rng, temporary, provenance.release)
         rows = records.frame.sparkSession.read.parquet(temporary.url).count()
         if not rows:

@@ -13,7 +13,7 @@ from typing import Any
 from sfumato.errors import DataError, ServerError, SfumatoError
 
 REFUSED = "sfumato refused: "  # what stands before the JSON of an error that a worker raises
-TOLD = ("row", "line", "column", "kind", "found")  # the facts that hold no value of a record
+SHOWN = ("row", "line", "column", "kind", "found")  # the facts that hold no value of a record
 
 
 @contextmanager
@@ -23,7 +23,7 @@ def without_values() -> Iterator[None]:
         yield
     except Exception as error:
         known = error.facts if isinstance(error, SfumatoError) else {"kind": type(error).__name__}
-        facts = {name: known[name] for name in TOLD if name in known}
+        facts = {name: known[name] for name in SHOWN if name in known}
         from pyspark import TaskContext
 
         context = TaskContext.get()
@@ -32,7 +32,7 @@ def without_values() -> Iterator[None]:
 
 
 @contextmanager
-def told(where: str) -> Iterator[None]:
+def in_one_line(where: str) -> Iterator[None]:
     """What went wrong in Spark, told in one line."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
