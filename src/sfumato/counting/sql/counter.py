@@ -34,7 +34,7 @@ from sfumato.counting.sql.partitions import (
     rest_of,
     stated_cells,
 )
-from sfumato.counting.sql.writing import HALF, StatementWriter, middle_of
+from sfumato.counting.sql.writing import HALF_BITS, StatementWriter, middle_of
 from sfumato.domain import Attribute, Cells, Domain, Items, Numeric
 from sfumato.errors import DataError, SfumatoError
 from sfumato.observation import ItemsetCounter, ItemSource
@@ -523,7 +523,9 @@ def _whole_spreads(found: pa.Table, attribute: Numeric) -> NDArray[Any]:  # (gro
     for place, (rows, first, *second) in enumerate(zip(counts, sums, *halves, strict=True)):
         if rows:  # a table without rows has no sums
             about, mean = int(first), Fraction(int(first), rows)
-            squares = sum(int(part) << HALF * at for at, part in enumerate(second)) - about * mean
+            squares = (
+                sum(int(part) << HALF_BITS * at for at, part in enumerate(second)) - about * mean
+            )
             spreads[place] = rows, about + middle * rows, mean + middle, squares
     return spreads
 

@@ -32,7 +32,7 @@ FEW_LABELS = 8  # up to which comparing with each is quicker than looking up a l
 BYTE, INT = exp.DataType.Type.UTINYINT, exp.DataType.Type.INT
 CARRY = 1 << 7  # the highest bit of a byte, into which a code of seven bits may carry
 LONG = "DECIMAL(38, 0)"  # whole numbers that no sum of squares of a column overflows
-HALF = 32  # bits of the lower half of a square
+HALF_BITS = 32  # bits of the lower half of a square
 CENTRE = "c"  # the mean of a group
 
 
@@ -189,10 +189,10 @@ class StatementWriter:
         """Squares of at most 63 bits as no sum of them overflows: as decimals, or in two halves."""
         if self.dialect.decimals:
             return {"q": exp.cast(square, LONG)}
-        half = _number(HALF)
+        half = _number(HALF_BITS)
         return {
             "high": exp.BitwiseRightShift(this=square, expression=half),
-            "low": exp.BitwiseAnd(this=square, expression=_number((1 << HALF) - 1)),
+            "low": exp.BitwiseAnd(this=square, expression=_number((1 << HALF_BITS) - 1)),
         }
 
     def grouping_sets(self, axes: Sequence[Cells], sets: Sequence[Sequence[int]]) -> exp.Select:
