@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 HIDDEN = "…"
-LOCAL = ("duckdb", "file")  # schemes of files, which know no password
+LOCAL = ("duckdb", "file", "sqlite")  # schemes of files, which know no password
 SPECIAL = "write # as %23, @ as %40, / as %2F and ? as %3F"
 
 _HOST = r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]*)(?::[0-9]+)?"

@@ -144,7 +144,7 @@ class Counting:
 def test_duckdb_tells_how_much_it_has_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(duckdb, "TOLD_EVERY", 0.001)
+    monkeypatch.setattr(duckdb, "PROGRESS_SECONDS", 0.001)
     heard: list[float | None] = []
     over = Event()
     duckdb._listen(Counting(over), lambda _, share: heard.append(share), over)

@@ -70,7 +70,7 @@ def few_threads() -> Iterator[None]:
 def native(folder: Path, table: Table = TABLE) -> DuckRelation:
     database = DuckDatabase.connect(folder / "own.db", writable=True)
     name = TableName("main", "release", "main")
-    database.create(name, table)
+    database.create(name, table, "sfumato release: 0")
     return database.relation(name)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sfumato.bits import Bits
 from sfumato.counting.arrays import ArrayCounter
-from sfumato.counting.sql import RelationItemsets, SqlCounter
+from sfumato.counting.sql import SqlCounter
 from sfumato.domain import Bins, Category, Cells, Domain, Items, Numeric
 from sfumato.engines.duckdb import file_relation
 from sfumato.errors import DataError, EstimationError
@@ -218,7 +218,7 @@ def test_itemsets_are_counted(files: SqlCounter, name: str) -> None:
     items = DOMAIN[name]
     assert isinstance(items, Items)
     itemsets = np.array([[0, 1], [0, 2], [1, 2]], dtype=np.int32)
-    baskets = RelationItemsets.of(items, files)
+    baskets = files.baskets([items])
     dense = TABLE.column(name).to_dense()
     assert baskets.counts(itemsets).tolist() == [
         int(dense[:, row].all(axis=1).sum()) for row in itemsets

@@ -15,6 +15,7 @@ import sfumato as sf
 from sfumato.bits import Bits
 from sfumato.domain import Category, Cells, Domain, Items, Numeric
 from sfumato.engines import open_source, save_release
+from sfumato.engines.opening import DATABASES
 from sfumato.errors import DataError, FileError, ParameterError, SfumatoError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.randomness import seeded
@@ -62,7 +63,7 @@ MECHANISMS = {
     "mask": sf.BitFlip(BASKETS, 0.9, 0.8),
     "mask, numbered items": sf.BitFlip(IDS, 0.9, 0.8),
 }
-PLACES = ("parquet", "csv", "csv.gz", "duckdb", "postgresql")
+PLACES = ("parquet", "csv", "csv.gz", "duckdb", "postgresql", "sqlite")
 
 
 @pytest.fixture(scope="module")
@@ -85,12 +86,10 @@ def opened(
     folder, numbers = tmp_path_factory.mktemp("engines"), count()
 
     def source(name: str, place: str) -> Release:
-        if place in ("duckdb", "postgresql"):
-            base = (
-                f"duckdb://{folder / f'{next(numbers)}.db'}"
-                if place == "duckdb"
-                else request.getfixturevalue("postgres")
-            )
+        if place in DATABASES:
+            base = f"{place}://{folder / f'{next(numbers)}.db'}"
+            if place == "postgresql":
+                base = request.getfixturevalue("postgres")
             url = f"{base}#re%20lease '{name}'"
             save_release(releases[name], url, force=True)
             found = open_source(url)
@@ -146,7 +145,7 @@ def test_every_engine_gives_the_answers_of_the_memory(
         )
 
 
-@pytest.mark.parametrize("place", ["parquet", "csv", "duckdb", "postgresql"])
+@pytest.mark.parametrize("place", ["parquet", "csv", "duckdb", "postgresql", "sqlite"])
 @pytest.mark.parametrize("name", ["mask", "mask, numbered items", "gamma-diagonal"])
 def test_mining_finds_the_same_itemsets(
     name: str, place: str, releases: dict[str, Release], opened: Callable[[str, str], Release]

@@ -13,6 +13,7 @@ import pytest
 import sfumato as sf
 from sfumato.domain import Attribute, Category, Domain, Items, Numeric
 from sfumato.engines import join, open_source, save_release
+from sfumato.engines.opening import DATABASES
 from sfumato.errors import DataError, EstimationError, SchemaError
 from sfumato.mechanisms.combined import Combined
 from sfumato.randomness import Keystream, seeded
@@ -81,18 +82,16 @@ def test_the_joined_mechanism_is_the_product_of_both() -> None:
     assert np.array_equal(joined.marginal(["town"]).value, TRUTH.marginal(["town"]).value)
 
 
-@pytest.mark.parametrize("place", ["parquet", "csv", "duckdb", "postgresql"])
+@pytest.mark.parametrize("place", ["parquet", "csv", "duckdb", "postgresql", "sqlite"])
 def test_engines_join_as_the_memory_does(
     place: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     sources, places = halves(seeded(5), np.random.default_rng(6).permutation(ROWS)[:1500]), []
     for number, source in enumerate(sources):
-        if place in ("duckdb", "postgresql"):
-            base = (
-                f"duckdb://{tmp_path / 'both.db'}"
-                if place == "duckdb"
-                else request.getfixturevalue("postgres")
-            )
+        if place in DATABASES:
+            base = f"{place}://{tmp_path / 'both.db'}"
+            if place == "postgresql":
+                base = request.getfixturevalue("postgres")
             where = f"{base}#part {number}"
             save_release(source, where, force=True)
         else:

@@ -5,9 +5,14 @@ asked for, and no description speaks for rows that are not its own.
 from __future__ import annotations
 
 import re
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pytest
 
@@ -20,6 +25,10 @@ from sfumato.source import Release
 from sfumato.table import Table
 
 DOMAIN = Domain((Category("smoker", ("no", "yes")),))
+IN_FILES: dict[str, Callable[[str], Any]] = {
+    "duckdb": duckdb.connect,
+    "sqlite": partial(sqlite3.connect, isolation_level=None),
+}
 LONG = "é" + "survey_" * 9  # 65 bytes, of which PostgreSQL keeps 63
 
 
@@ -32,11 +41,11 @@ def release(keep: float) -> Release:
 FIRST, SECOND = release(0.9), release(0.1)
 
 
-@pytest.fixture(params=["duckdb", "postgresql"])
+@pytest.fixture(params=["duckdb", "sqlite", "postgresql"])
 def base(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The address of an empty database."""
-    if request.param == "duckdb":
-        return f"duckdb://{tmp_path / 'all.db'}"
+    if request.param in IN_FILES:
+        return f"{request.param}://{tmp_path / 'all.db'}"
     import psycopg
 
     address = request.getfixturevalue("postgres")
@@ -49,10 +58,9 @@ def base(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 def run(base: str, *statements: str) -> list[Any]:
     """What the last of these statements gives, run past Sfumato."""
-    if base.startswith("duckdb"):
-        import duckdb
-
-        with duckdb.connect(base.removeprefix("duckdb://")) as connection:
+    scheme, _, path = base.partition("://")
+    if scheme in IN_FILES:
+        with closing(IN_FILES[scheme](path)) as connection:
             for statement in statements:
                 found = connection.execute(statement)
             return found.fetchall()
@@ -79,7 +87,7 @@ def expected(of: Release) -> tuple[float, float]:
 
 def same_names(base: str) -> list[list[str]]:
     """Names that mean one table each."""
-    if base.startswith("duckdb"):
+    if not base.startswith("postgresql"):
         return [["survey", "main.survey", "SURVEY", "Main.Survey", "sUrVeY"]]
     return [["survey", "public.survey"], [LONG, LONG + "_once_more", "public." + LONG]]
 
@@ -119,7 +127,7 @@ def test_what_is_no_name_is_refused(base: str, name: str) -> None:
 
 def test_the_descriptions_are_no_place_for_a_release(base: str) -> None:
     save_release(FIRST, f"{base}#survey")
-    schema = "main" if base.startswith("duckdb") else "public"
+    schema = "public" if base.startswith("postgresql") else "main"
     for name in ("sfumato_release", "SFUMATO_RELEASE", f"{schema}.sfumato_release"):
         with pytest.raises(ServerError, match="choose another name"):
             save_release(SECOND, f"{base}#{name}", force=True)
@@ -128,6 +136,10 @@ def test_the_descriptions_are_no_place_for_a_release(base: str) -> None:
 
 def test_tables_of_other_schemas_are_others(base: str) -> None:
     save_release(FIRST, f"{base}#survey")
+    if base.startswith("sqlite"):  # which has one schema
+        with pytest.raises(SfumatoError, match="unknown database"):
+            save_release(SECOND, f"{base}#other.survey")
+        return
     run(base, "CREATE SCHEMA other")
     save_release(SECOND, f"{base}#other.survey")
     assert answers(base, "survey") == pytest.approx(expected(FIRST))
@@ -136,7 +148,7 @@ def test_tables_of_other_schemas_are_others(base: str) -> None:
 
 def test_case_tells_tables_apart_where_the_server_does(base: str) -> None:
     save_release(FIRST, f"{base}#survey")
-    if base.startswith("duckdb"):
+    if not base.startswith("postgresql"):
         save_release(FIRST, f"{base}#ÉTÉ")
         save_release(SECOND, f"{base}#été")  # only A to Z are one with a to z
         assert answers(base, "éTé") == pytest.approx(expected(SECOND))
@@ -182,6 +194,8 @@ def test_releases_that_changed_places_are_not_described(base: str) -> None:
 def test_the_first_version_had_no_release_id(base: str) -> None:
     """What 0.1.0 wrote has a description of format 1 and no comment."""
     save_release(FIRST, f"{base}#survey")
+    if base.startswith("sqlite"):
+        pytest.skip("0.1.0 wrote no release to SQLite")
     told = run(base, 'SELECT "description" FROM "sfumato_release"')[0][0]
     old = re.sub('"format": 2', '"format": 1', re.sub('"release": "[0-9a-f]*", ', "", told))
     run(

@@ -43,13 +43,13 @@ def release():
     return sf.perturb(table, sf.Retention(DOMAIN, 0.6), seeded(3))
 
 
-@pytest.fixture(scope="module", params=["duckdb", "postgresql", "parquet"])
+@pytest.fixture(scope="module", params=["duckdb", "postgresql", "sqlite", "parquet"])
 def engine(request, release, tmp_path_factory):
     folder = tmp_path_factory.mktemp("cube")
     if request.param == "parquet":
         release.save(folder / "release.parquet")
         return open_source(folder / "release.parquet")
-    base = f"duckdb://{folder}/r.db"
+    base = f"{request.param}://{folder}/r.db"
     if request.param == "postgresql":
         base = request.getfixturevalue("postgres")
     save_release(release, f"{base}#cube", force=True)

@@ -5,10 +5,13 @@ and the cells of every answer add up to the rows.
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -141,21 +144,22 @@ def test_in_a_csv_file_of_the_first_version(tmp_path: Path, engine: str, field: 
         refuse(lambda: open_source(path, engine), question)
 
 
-@pytest.fixture(params=["duckdb", "postgresql"])
+@pytest.fixture(params=["duckdb", "sqlite", "postgresql"])
 def base(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "duckdb":
-        return f"duckdb://{tmp_path / 'all.db'}"
+    if request.param != "postgresql":
+        return f"{request.param}://{tmp_path / 'all.db'}"
     return str(request.getfixturevalue("postgres"))
 
 
 def run(base: str, *statements: str) -> None:
     """Run statements past Sfumato."""
-    if base.startswith("duckdb"):
-        import duckdb
-
-        with duckdb.connect(base.removeprefix("duckdb://")) as connection:
+    scheme, _, path = base.partition("://")
+    if scheme != "postgresql":
+        opened: Any = duckdb.connect(path) if scheme == "duckdb" else sqlite3.connect(path)
+        with closing(opened) as connection:
             for statement in statements:
                 connection.execute(statement)
+            connection.commit()
         return
     import psycopg
 
@@ -166,6 +170,13 @@ def run(base: str, *statements: str) -> None:
 
 def loosened(base: str) -> list[str]:
     """The statements that let the columns hold anything."""
+    if base.startswith("sqlite"):  # where a type is only stated; made anew without NOT NULL
+        changed = "replace(sql, 'NOT NULL', '')"
+        return [
+            "PRAGMA writable_schema = ON",
+            f"UPDATE sqlite_master SET sql = {changed} WHERE name = 'strange'",
+            "PRAGMA writable_schema = RESET",
+        ]
     kinds = {"pet": "VARCHAR", "age": "DOUBLE PRECISION", "wage": "DOUBLE PRECISION"}
     change = "SET DATA TYPE" if base.startswith("duckdb") else "TYPE"
     return [
@@ -180,7 +191,7 @@ def test_in_a_database(base: str, name: str) -> None:
     column, value = STRANGERS[name]
     literal = "NULL" if value is None else f"'{value}'"
     save_release(people(), f"{base}#strange", force=True)
-    one = "rowid = 7" if base.startswith("duckdb") else "ctid = (SELECT MIN(ctid) FROM strange)"
+    one = "ctid = (SELECT MIN(ctid) FROM strange)" if "postgres" in base else "rowid = 7"
     run(base, *loosened(base), f"UPDATE strange SET {column} = {literal} WHERE {one}")
     for question in ASKED:
         refuse(lambda: open_source(f"{base}#strange"), question)
@@ -188,7 +199,7 @@ def test_in_a_database(base: str, name: str) -> None:
 
 def test_half_a_year_is_no_whole_number(base: str) -> None:
     save_release(people(), f"{base}#strange", force=True)
-    one = "rowid = 7" if base.startswith("duckdb") else "ctid = (SELECT MIN(ctid) FROM strange)"
+    one = "ctid = (SELECT MIN(ctid) FROM strange)" if "postgres" in base else "rowid = 7"
     run(base, *loosened(base), f"UPDATE strange SET age = 20.5 WHERE {one}")
     refuse(lambda: open_source(f"{base}#strange"), "cuts")
 
@@ -210,8 +221,9 @@ def test_in_baskets(tmp_path: Path, engine: str, value: Any) -> None:
 
 def test_baskets_in_a_database(base: str) -> None:
     save_release(baskets(), f"{base}#strange", force=True)
-    brackets = "[4711]" if base.startswith("duckdb") else "ARRAY[4711]"
-    run(base, f"INSERT INTO strange VALUES ({brackets})")
+    scheme = base.partition("://")[0]
+    values = {"duckdb": "[4711]", "sqlite": "'0', '1', '4711', '1'"}.get(scheme, "ARRAY[4711]")
+    run(base, f"INSERT INTO strange VALUES ({values})")
     with pytest.raises(SfumatoError, match=r"not in its domain|rows, but its description"):
         sf.frequent_itemsets(open_source(f"{base}#strange"), min_support=0.1)
 

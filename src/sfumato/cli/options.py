@@ -55,9 +55,9 @@ Engine = Annotated[
     typer.Option(
         "--engine",
         metavar="URL",
-        help="Who counts: memory, duckdb, a database (duckdb://FILE, postgresql://user@host/db; "
-        "its password in PGPASSWORD or ~/.pgpass), or Spark by its master (local[2], "
-        "spark://host:7077).",
+        help="Who counts: memory, duckdb, a database (duckdb://FILE, sqlite://FILE, "
+        "postgresql://user@host/db; its password in PGPASSWORD or ~/.pgpass), or Spark by its "
+        "master (local[2], spark://host:7077).",
     ),
 ]
 NoCache = Annotated[

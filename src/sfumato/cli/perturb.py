@@ -63,9 +63,9 @@ def perturb(
             "-o",
             metavar="OUT",
             help="The file to write; - is standard output. A folder with Spark. Or a table: "
-            "duckdb://FILE#TABLE, postgresql://user@host/database#TABLE (the password in "
-            "PGPASSWORD or the password file ~/.pgpass: an address is seen by whoever lists "
-            "processes).",
+            "duckdb://FILE#TABLE, sqlite://FILE#TABLE, postgresql://user@host/database#TABLE (the "
+            "password in PGPASSWORD or the password file ~/.pgpass: an address is seen by whoever "
+            "lists processes).",
         ),
     ],
     schema: Schema = None,

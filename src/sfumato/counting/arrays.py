@@ -94,7 +94,9 @@ class ArrayCounter:
         dropped = tuple(axis for axis in range(len(self.domain)) if axis not in axes)
         table = self._whole.sum(axis=dropped).transpose(*np.argsort(np.argsort(axes)))
         for axis, part in enumerate(cells):
-            table = merged(table, axis, part)
+            if not part.trivial:
+                owners = part.assign(np.arange(table.shape[axis]))
+                table = merged(table, axis, owners, part.size)
         return table
 
     def _scan(self, cells: Sequence[Cells]) -> NDArray[Any]:
@@ -215,11 +217,25 @@ def _lookup(part: Cells) -> NDArray[Any] | None:
     return part.assign(np.arange(part.attribute.size)) if small else None
 
 
-def merged(table: NDArray[Any], axis: int, cells: Cells) -> NDArray[Any]:
-    """The table with one axis summed to cells."""
-    if cells.trivial:
-        return table
-    group = cells.assign(np.arange(table.shape[axis]))
-    result = np.zeros((cells.size, *np.delete(table.shape, axis)), dtype=table.dtype)
-    np.add.at(result, group, np.moveaxis(table, axis, 0))
+def merged(table: NDArray[Any], axis: int, owners: NDArray[Any], size: int) -> NDArray[Any]:
+    """The table with the cells of one axis summed to their owners."""
+    result = np.zeros((size, *np.delete(table.shape, axis)), dtype=table.dtype)
+    np.add.at(result, owners, np.moveaxis(table, axis, 0))
     return np.moveaxis(result, 0, axis)
+
+
+def combined(spreads: NDArray[Any], cells: NDArray[Any], size: int) -> NDArray[Any]:  # (size, 4)
+    """Groups of rows put together: of each its `spreads` (n, 4), which are rows, their sum, their
+    centre and the squares about it, so that variances never cancel; and the cell it belongs to.
+
+    >>> pair = np.array([[1, 5.0, 5.0, 0.0], [1, 7.0, 7.0, 0.0]])
+    >>> combined(pair, np.array([0, 0]), 1).tolist()
+    [[2.0, 12.0, 6.0, 2.0]]
+    """
+    rows, total, centre, squares = spreads.T
+    all_rows, all_total = (np.bincount(cells, each, minlength=size) for each in (rows, total))
+    middle = all_total / np.maximum(all_rows, 1)
+    shift = centre - middle[cells]
+    moved = squares + shift * (2 * (total - centre * rows) + shift * rows)
+    all_squares = np.bincount(cells, moved, minlength=size)
+    return np.stack([all_rows, all_total, middle, all_squares], axis=1)

@@ -43,14 +43,11 @@ class Part:
         result = np.empty(number, dtype=np.int64)
         result[found] = counts[places[found]]
         result[~found] = itemset_counts(self.bits, itemsets[~found])
-        self._remember(
-            length, np.concatenate([keys, wanted[~found]]), np.concatenate([counts, result[~found]])
-        )
-        return result
-
-    def _remember(self, length: int, keys: NDArray[Any], counts: NDArray[np.int64]) -> None:
+        keys = np.concatenate([keys, wanted[~found]])
+        counts = np.concatenate([counts, result[~found]])
         order = np.argsort(keys, kind="stable")
         self.known[length] = keys[order], counts[order]
+        return result
 
 
 @dataclass(frozen=True, eq=False)

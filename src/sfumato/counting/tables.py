@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.counting.arrays import ArrayCounter
+from sfumato.counting.arrays import ArrayCounter, combined
 from sfumato.counting.parts import Parts
-from sfumato.counting.spreads import combined
 from sfumato.domain import Cells, Domain
 from sfumato.errors import DataError
 from sfumato.observation import ItemSource

@@ -7,19 +7,17 @@ ten million of them take some seconds. A store that is being served can be read 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sfumato.counting.sql.database import Database
 from sfumato.errors import DataError, FileError, SfumatoError, near_miss
 from sfumato.received import parsed_json
 from sfumato.source import Release
 from sfumato.table import Provenance, Table
 from sfumato.table.packing import Packing
 from sfumato.table.table import join_columns
-
-if TYPE_CHECKING:
-    from sfumato.engines.postgres import PostgresDatabase
 
 CHUNK = 1 << 16  # reports read at a time
 LIVE = "a store takes reports and withdrawals: asked again, it may hold others"
@@ -59,31 +57,29 @@ def release_of(provenance: Provenance, chunks: Iterable[Sequence[Any]], where: s
     """The reports of a campaign, of which the store hands out some bodies at a time."""
     reports = provenance.mechanism.reports
     packing = Packing(reports)
-    parts = [packing.unpack(_joined(chunk, packing.width, where)) for chunk in chunks]
+    parts = []
+    for bodies in chunks:
+        if any(type(body) is not bytes or len(body) != packing.width for body in bodies):
+            raise DataError(f"a report in {where} is not of the length that its campaign has")
+        parts.append(packing.unpack(b"".join(bodies)))
     return Release.of(Table(reports, join_columns(reports, parts), provenance))
 
 
-def _joined(bodies: Sequence[Any], width: int, where: str) -> bytes:
-    if any(type(body) is not bytes or len(body) != width for body in bodies):
-        raise DataError(f"a report in {where} is not of the length that its campaign has")
-    return b"".join(bodies)
-
-
-def campaign_in(database: PostgresDatabase, name: str) -> Release | None:
-    """The reports of a campaign in a PostgreSQL store; None where the database is no store, or has
-    no such campaign.
+def campaign_in(database: Database, name: str) -> Release | None:
+    """The reports of a campaign in a store; None where the database is none, or has no such
+    campaign but may hold a release of this name.
     """
-    if database.fetch("SELECT to_regclass('sfumato_meta')::text AS found")["found"][0].as_py():
+    if not database.is_store():
+        return None
+    with database.transaction():  # one moment for all that is read
         rows = database.fetch("SELECT name, round, number, spec FROM campaign").to_pylist()
         known = [(row["name"], row["round"], row["number"], row["spec"]) for row in rows]
-        if any(name.partition("/")[0] == each[0] for each in known):
-            number, spec = chosen(known, name, database.where)
-            provenance = provenance_of(spec, name, database.where, (LEFT_BY_POSTGRES,))
-            return release_of(provenance, _bodies(database, number), database.where)
-    return None
-
-
-def _bodies(database: PostgresDatabase, number: int) -> Iterator[list[bytes]]:
-    statement = f"SELECT body FROM report WHERE campaign = {number:d} ORDER BY id"
-    for rows in database.pieces(statement, CHUNK):
-        yield [bytes(body) for (body,) in rows]
+        if not database.stores_alone and name.partition("/")[0] not in [each[0] for each in known]:
+            return None
+        number, spec = chosen(known, name, database.where)
+        told = () if database.in_file else (LEFT_BY_POSTGRES,)
+        provenance = provenance_of(spec, name, database.where, told)
+        found = f"SELECT body FROM report WHERE campaign = {number:d} ORDER BY id"
+        pieces = database.pieces(found, CHUNK)
+        bodies = ([body for (body,) in rows] for rows in pieces)
+        return release_of(provenance, bodies, database.where)

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 from sqlglot import exp
 
-from sfumato.bits import Bits
-from sfumato.counting.sql.database import Database, TableName
+from sfumato.counting.sql import Dialect, Relation
+from sfumato.counting.sql.database import COPIED, FileDatabase, TableName
+from sfumato.counting.sql.dialect import Tree
 from sfumato.counting.sql.kept import state_of
-from sfumato.counting.sql.writing import Tree
+from sfumato.counting.sql.writing import whole_items
 from sfumato.domain import Attribute, Domain, Items, Numeric
 from sfumato.errors import FileError
 from sfumato.table import Table
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 SMALL = 46_340  # the largest number whose square has 32 bits
 VIEW = "release"  # what a file is called inside DuckDB
 PATIENCE = 300.0  # seconds that one statement may take
-TOLD_EVERY = 0.2  # seconds
+PROGRESS_SECONDS = 0.2  # between two looks
 BATCH_ROWS = 1 << 17  # handed out at a time
 # What has DuckDB say how far a statement is, to us and not to the terminal.
 LISTENED = (
@@ -43,21 +44,27 @@ LISTENED = (
 RECEIVED = {"enable_external_access": False, "lock_configuration": True, "memory_limit": "512MB"}
 
 
+DUCKDB = Dialect(
+    "duckdb",
+    grouping="GROUPING",
+    unnest="UNNEST",
+    filters=False,  # many FILTERs in one statement are quadratic
+    finite="ISFINITE",
+    columnar=True,
+)
+
+
 @dataclass(frozen=True, eq=False)
-class DuckRelation:
+class DuckRelation(Relation):
     """A table or view of a DuckDB connection."""
 
     connection: DuckDBPyConnection
-    table: Tree
+    rows_from: Tree
     where: str  # how messages call it
     flags: bool = False
     reader: Reader | None = None  # of a file
     store: str = ""  # the database file
-    dialect: ClassVar[str] = "duckdb"
-
-    @property
-    def rows_from(self) -> Tree:
-        return self.table.copy()
+    dialect: Dialect = DUCKDB
 
     def fetch(self, statement: str) -> pa.Table:
         with self._cursor() as cursor:
@@ -77,40 +84,35 @@ class DuckRelation:
             reader = getattr(found, "to_arrow_reader", None) or found.fetch_arrow_reader
             yield from reader(BATCH_ROWS)
 
+    def beside(self, other: Relation, reports: Domain) -> Relation | None:
+        if not isinstance(other, DuckRelation) or (self.reader is None) != (other.reader is None):
+            return None
+        if self.reader is None:
+            return self if self.store == other.store else None
+        name = f"{self.rows_from.name}_beside"
+        return file_relation(self.reader, reports, connection=other.connection, name=name)
+
     @contextmanager
     def _cursor(self) -> Iterator[DuckDBPyConnection]:
         cursor = self.connection.cursor()  # one each: a connection serves one thread at a time
         tell = silent if self.reader is None else self.reader.tell
-        with _clear(self.where), _patiently(cursor, self.where), _told(cursor, tell):
+        with _clear(self.where), _patiently(cursor, self.where), _progress(cursor, tell):
             yield cursor
 
 
 @dataclass(frozen=True, eq=False)
-class DuckDatabase(Database):
+class DuckDatabase(FileDatabase):
     """A DuckDB database file."""
 
-    connection: DuckDBPyConnection
-    where: str
-    path: Path
-    dialect: ClassVar[str] = "duckdb"
+    dialect: ClassVar[Dialect] = DUCKDB
+    journal: ClassVar[str] = ".wal"
 
-    @classmethod
-    def connect(cls, path: Path, *, writable: bool = False) -> DuckDatabase:
-        """The database in a file; to be written, it is made if it is not there."""
-        if not writable and not path.is_file():
-            raise FileError(f"no database file '{path}'")
-        database = cls(connect(path, writable=writable), f"'{path}'", path)
-        if not writable:
-            try:
-                database._check_plain()
-            except BaseException:
-                database.close()
-                raise
-        return database
+    @staticmethod
+    def opened(path: Path, *, writable: bool) -> DuckDBPyConnection:
+        return connect(path, writable=writable)
 
-    def _check_plain(self) -> None:
-        """Refuse a file that brings code: a macro may take the place of any function that a
-        question uses, and a generated column computes what it likes.
+    def check_plain(self) -> None:
+        """Refuse macros too, which may take the place of any function that a question uses.
 
         The functions are asked for by their full names, which no macro can take.
         """
@@ -121,39 +123,19 @@ class DuckDatabase(Database):
             raise FileError(
                 f"{self.where} holds macros of its own ({macros.column(0)[0]}), which could take "
                 "the place of DuckDB's functions",
-                hint="copy the release's tables into a new database file",
+                hint=COPIED,
             )
-        generated = self.fetch(
+        super().check_plain()
+
+    def computed(self) -> pa.Table:
+        return self.fetch(
             "SELECT table_name, column_name FROM information_schema.columns WHERE"
             " coalesce(is_generated = 'ALWAYS', column_default IS NOT NULL)"
         )
-        if generated.num_rows:
-            table, column = (str(found[0]) for found in generated.columns)
-            raise FileError(
-                f"{self.where} computes the column '{column}' of '{table}' by an expression",
-                hint="copy the release's tables into a new database file",
-            )
 
     def relation(self, table: TableName) -> DuckRelation:
         where = f"'{table.key}' of {self.where}"
         return DuckRelation(self.connection, table.tree, where, store=self.where)
-
-    def spelled(self, schema: str, table: str) -> tuple[str, str]:
-        # DuckDB takes A to Z for a to z in names, and no other letters.
-        found = self.fetch(
-            "SELECT table_schema, table_name FROM information_schema.tables"
-            " WHERE table_catalog = current_database()"
-        )
-        pairs = list(zip(*(column.to_pylist() for column in found.columns), strict=True))
-        alike = [pair for pair in pairs if _folded(*pair) == _folded(schema, table)]
-        if (schema, table) in alike or not alike:
-            schemas = [pair[0] for pair in pairs if _folded(pair[0]) == _folded(schema)]
-            return (schema if schema in schemas or not schemas else schemas[0]), table
-        return alike[0]
-
-    def state(self, table: TableName) -> str:
-        journal = self.path.with_name(f"{self.path.name}.wal")
-        return f"{table.key}: {state_of(p for p in (self.path, journal) if p.exists())}"
 
     def comment(self, table: TableName) -> str | None:
         where = {"schema_name": table.schema, "table_name": table.table}
@@ -172,50 +154,25 @@ class DuckDatabase(Database):
         with _clear(self.where):
             self.connection.execute(statement)
 
-    def close(self) -> None:
-        self.connection.close()
+    def type_of(self, attribute: Attribute) -> str:
+        """Listed words are an ENUM, which is compared and grouped as a small number."""
+        if isinstance(attribute, Items):
+            return f"{'BIGINT' if whole_items(attribute) else 'VARCHAR'}[] NOT NULL"
+        if isinstance(attribute, Numeric):
+            if not attribute.whole:
+                return "DOUBLE NOT NULL"
+            # Of 32 bits where the product of any two has no more: read and compared faster.
+            small = max(abs(attribute.min), abs(attribute.max)) <= SMALL
+            return "INTEGER NOT NULL" if small else "BIGINT NOT NULL"
+        return f"ENUM ({', '.join(map(_word, attribute.labels))}) NOT NULL"
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        self.execute("BEGIN")
-        try:
-            yield
-        except BaseException:
-            self.execute("ROLLBACK")
-            raise
-        self.execute("COMMIT")
-
-    def create(self, name: TableName, table: Table) -> None:
-        target = name.tree.sql(dialect=self.dialect)
+    def fill(self, name: TableName, table: Table) -> None:
         with _clear(self.where):
-            self.connection.execute(
-                f"CREATE TABLE {target} ({', '.join(map(_column, table.domain))})"
-            )
             self.connection.register("sfumato_rows", table.to_arrow())
-            self.connection.execute(f"INSERT INTO {target} SELECT * FROM sfumato_rows")
+            self.connection.execute(
+                f"INSERT INTO {DUCKDB.text(name.tree)} SELECT * FROM sfumato_rows"
+            )
             self.connection.unregister("sfumato_rows")
-
-
-def _column(attribute: Attribute) -> str:
-    """The definition of a column; listed words are an ENUM, which is compared and grouped as a
-    small number.
-    """
-    name = exp.to_identifier(attribute.name, quoted=True).sql(dialect="duckdb")
-    if isinstance(attribute, Items):
-        whole = pa.types.is_integer(attribute.decode(Bits.zeros(0, attribute.size)).type.value_type)
-        return f"{name} {'BIGINT' if whole else 'VARCHAR'}[] NOT NULL"
-    if isinstance(attribute, Numeric):
-        return f"{name} {_number_type(attribute)} NOT NULL"
-    return f"{name} ENUM ({', '.join(map(_word, attribute.labels))}) NOT NULL"
-
-
-def _number_type(attribute: Numeric) -> str:
-    """The type of a column of numbers: whole ones have 32 bits where the product of any two has no
-    more, which are read and compared faster.
-    """
-    if not attribute.whole:
-        return "DOUBLE"
-    return "INTEGER" if max(abs(attribute.min), abs(attribute.max)) <= SMALL else "BIGINT"
 
 
 def connect(
@@ -259,7 +216,7 @@ def file_relation(
 ) -> DuckRelation:
     """The rows of a Parquet or CSV file, read column by column as they are asked for."""
     connection = connect(threads=threads) if connection is None else connection
-    view = exp.to_identifier(name, quoted=True).sql(dialect="duckdb")
+    view = DUCKDB.text(exp.to_identifier(name, quoted=True))
     with _clear(reader.where):
         connection.execute(
             f"CREATE VIEW {view} AS SELECT * FROM {_table_function(reader, reports)}"
@@ -289,17 +246,8 @@ def _table_function(reader: Reader, reports: Domain) -> str:
     )
 
 
-def _folded(*names: str) -> tuple[str, ...]:
-    """Names as DuckDB compares them.
-
-    >>> _folded("Survey", "ÉTÉ")
-    ('survey', 'ÉtÉ')
-    """
-    return tuple("".join(c.lower() if c.isascii() else c for c in name) for name in names)
-
-
 def _word(text: str) -> str:
-    return exp.Literal.string(text).sql(dialect="duckdb")
+    return DUCKDB.text(exp.Literal.string(text))
 
 
 def _literal(path: Path) -> str:
@@ -344,7 +292,7 @@ def _patiently(connection: DuckDBPyConnection, where: str) -> Iterator[None]:
 
 
 @contextmanager
-def _told(connection: DuckDBPyConnection, tell: Telling) -> Iterator[None]:
+def _progress(connection: DuckDBPyConnection, tell: Telling) -> Iterator[None]:
     """A block whose statement tells how much of the rows it has seen, where somebody listens. A
     database file, whose settings are locked, tells nothing.
     """
@@ -364,7 +312,7 @@ def _told(connection: DuckDBPyConnection, tell: Telling) -> Iterator[None]:
 
 
 def _listen(connection: DuckDBPyConnection, tell: Telling, over: Event) -> None:
-    while not over.wait(TOLD_EVERY):
+    while not over.wait(PROGRESS_SECONDS):
         percent = connection.query_progress()
         tell("counting", percent / 100 if percent >= 0 else None)
 

@@ -15,11 +15,9 @@ from sqlglot import exp
 
 from sfumato.arguments import checked
 from sfumato.bits import Bits
-from sfumato.counting.sql import Relation, SqlCounter
-from sfumato.counting.sql.writing import Tree
+from sfumato.counting.sql import Dialect, Relation, SqlCounter
+from sfumato.counting.sql.dialect import Tree
 from sfumato.domain import Domain, Items
-from sfumato.engines.duckdb import DuckRelation, file_relation
-from sfumato.engines.postgres import PostgresRelation
 from sfumato.errors import DataError, EstimationError, SchemaError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.combined import Combined
@@ -135,32 +133,29 @@ def _check_partners(left: Release, right: Release, found: int) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class JoinedRelation:
+class JoinedRelation(Relation):
     """Two relations of one engine, joined on a key by the engine."""
 
     left: Relation
-    right: Relation
-    key: str
-    columns: tuple[Sequence[str], Sequence[str]]
-    flags: bool = False
+    rows_from: Tree
+    dialect: Dialect
+    flags: bool
 
-    @property
-    def dialect(self) -> str:
-        return self.left.dialect
-
-    @property
-    def rows_from(self) -> Tree:
-        sides = [
+    @classmethod
+    def of(
+        cls, sides: Sequence[Relation], key: str, columns: Sequence[Sequence[str]], flags: bool
+    ) -> JoinedRelation:
+        """These columns of each side, joined where their keys are the same."""
+        tables = [
             exp.alias_(side.rows_from.copy(), name, table=True)
-            for side, name in ((self.left, "l"), (self.right, "r"))
+            for side, name in zip(sides, "lr", strict=True)
         ]
         selected = [
-            _of(name, table)
-            for names, table in zip(self.columns, "lr", strict=True)
-            for name in names
+            _of(name, table) for names, table in zip(columns, "lr", strict=True) for name in names
         ]
-        same = exp.EQ(this=_of(self.key, "l"), expression=_of(self.key, "r"))
-        return exp.select(*selected).from_(sides[0]).join(sides[1], on=same).subquery("joined")
+        same = exp.EQ(this=_of(key, "l"), expression=_of(key, "r"))
+        joined = exp.select(*selected).from_(tables[0]).join(tables[1], on=same)
+        return cls(sides[0], joined.subquery("joined"), sides[0].dialect, flags)
 
     def fetch(self, statement: str) -> pa.Table:
         return self.left.fetch(statement)
@@ -174,8 +169,15 @@ def _of(name: str, table: str) -> Tree:
 
 
 def _join_relations(left: Release, right: Release, key: str, provenance: Provenance) -> Release:
-    assert isinstance(left.counter, SqlCounter)
-    relations = left.counter.relation, _brought_beside(left.counter.relation, right)
+    assert isinstance(left.counter, SqlCounter) and isinstance(right.counter, SqlCounter)
+    first = left.counter.relation
+    second = right.counter.relation.beside(first, right.mechanism.reports)
+    if second is None:
+        raise EstimationError(
+            "no statement reaches both releases",
+            hint="put both into one database, or use --engine memory",
+        )
+    relations = first, second
     for relation in relations:
         _check_unique(relation, key)
     baskets = [
@@ -187,7 +189,7 @@ def _join_relations(left: Release, right: Release, key: str, provenance: Provena
             "baskets in CSV and baskets in Parquet cannot be joined", hint="write both as .parquet"
         )
     columns = _columns_of(left, key, flags[0]), _columns_of(right, key, flags[1])
-    joined = JoinedRelation(*relations, key, columns, flags[0] if baskets[0] else flags[1])
+    joined = JoinedRelation.of(relations, key, columns, flags[0] if baskets[0] else flags[1])
     counter = SqlCounter(provenance.mechanism.reports, joined)
     _check_partners(left, right, counter.rows)
     return Release(counter, provenance)
@@ -203,37 +205,12 @@ def _columns_of(source: Release, key: str, flat: bool) -> list[str]:
     ]
 
 
-def _brought_beside(beside: Relation, source: Release) -> Relation:
-    """The relation of a source where one statement reaches it together with another relation."""
-    assert isinstance(source.counter, SqlCounter)
-    relation = source.counter.relation
-    if isinstance(beside, DuckRelation) and isinstance(relation, DuckRelation):
-        if beside.reader is not None and relation.reader is not None:
-            name = f"{relation.table.name}_beside"
-            return file_relation(
-                relation.reader, source.mechanism.reports, connection=beside.connection, name=name
-            )
-        same = beside.reader is None and relation.reader is None and beside.store == relation.store
-    else:
-        same = (
-            isinstance(beside, PostgresRelation)
-            and isinstance(relation, PostgresRelation)
-            and beside.database.where == relation.database.where
-        )
-    if not same:
-        raise EstimationError(
-            "no statement reaches both releases",
-            hint="put both into one database, or use --engine memory",
-        )
-    return relation
-
-
 def _check_unique(relation: Relation, key: str) -> None:
     column = exp.column(exp.to_identifier(key, quoted=True))
     distinct = exp.alias_(exp.Count(this=exp.Distinct(expressions=[column])), "different")
     statement = exp.select(exp.alias_(exp.Count(this=exp.Star()), "n"), distinct).from_(
         relation.rows_from.copy()
     )
-    found = relation.fetch(statement.sql(dialect=relation.dialect))
+    found = relation.fetch(relation.dialect.text(statement))
     if found.column("n")[0].as_py() != found.column("different")[0].as_py():
         raise _not_unique(key)

@@ -16,8 +16,8 @@ from sfumato.engines.campaigns import campaign_in
 from sfumato.engines.duckdb import DuckDatabase, file_relation, file_state, readable
 from sfumato.engines.postgres import PostgresDatabase
 from sfumato.engines.spark import is_spark, spark_session
-from sfumato.engines.spark.release import open_with_spark
-from sfumato.engines.sqlite import open_campaign
+from sfumato.engines.spark.counting import open_with_spark
+from sfumato.engines.sqlite import SqliteDatabase
 from sfumato.errors import FileError, ParameterError, near_miss
 from sfumato.mechanisms.base import Mechanism
 from sfumato.randomness import Keystream
@@ -28,13 +28,17 @@ from sfumato.table.perturbing import check_order, shuffled
 from sfumato.table.reading import read_truth
 
 FILE_ENGINES = ("memory", "duckdb")
-SCHEMES = ("duckdb", "postgresql", "postgres", "sqlite")
-IN_FILES = ("duckdb", "sqlite")  # whose address is the name of a file
+DATABASES: dict[str, type[Database]] = {  # by the scheme of their addresses
+    "duckdb": DuckDatabase,
+    "postgresql": PostgresDatabase,
+    "postgres": PostgresDatabase,
+    "sqlite": SqliteDatabase,
+}
 
 
 @dataclass(frozen=True)
 class Location:
-    """A table of a database: duckdb://PATH#TABLE or
+    """A table of a database: duckdb://PATH#TABLE, sqlite://PATH#TABLE or
     postgresql://user:password@host:port/database#TABLE; or a campaign of the collector's,
     sqlite://PATH#NAME or postgresql://…#NAME.
 
@@ -52,11 +56,11 @@ class Location:
         scheme, mark, rest = text.partition("://")
         if not mark:
             return None
-        if scheme not in SCHEMES:
+        if scheme not in DATABASES:
             hint = (
-                near_miss(scheme, SCHEMES)
-                or "use a file, duckdb://PATH#TABLE, postgresql://host/database#TABLE or "
-                "sqlite://PATH#CAMPAIGN"
+                near_miss(scheme, tuple(DATABASES))
+                or "use a file, duckdb://PATH#TABLE, sqlite://PATH#TABLE or "
+                "postgresql://host/database#TABLE"
             )
             raise ParameterError(f"'{scheme}://' is no database that Sfumato reads", hint=hint)
         # The last #: one in a password should be %23, and is none of the table's business.
@@ -65,25 +69,19 @@ class Location:
             raise ParameterError(
                 "the address names no table", hint=f"write it behind a #, as in {scheme}://…#TABLE"
             )
-        if scheme != "duckdb" and not well_formed(text):
+        in_file = DATABASES[scheme].in_file
+        if not in_file and not well_formed(text):
             raise ParameterError(
                 f"'{redacted(text)}' is no address that can be read without a guess",
                 hint=f"{SPECIAL}, or leave the password to PGPASSWORD or ~/.pgpass",
             )
-        return cls(
-            scheme, address if scheme in IN_FILES else f"{scheme}://{address}", unquote(table)
-        )
+        return cls(scheme, address if in_file else f"{scheme}://{address}", unquote(table))
 
     def database(self, *, writable: bool = False) -> Database:
         """A connection to the database."""
-        if self.scheme == "duckdb":
-            return DuckDatabase.connect(Path(unquote(self.address)), writable=writable)
-        if self.scheme == "sqlite":
-            raise ParameterError(
-                "a store of campaigns takes reports from respondents only",
-                hint="write releases to duckdb://PATH#TABLE or to a file",
-            )
-        return PostgresDatabase.connect(self.address)
+        kind = DATABASES[self.scheme]
+        address = unquote(self.address) if kind.in_file else self.address
+        return kind.connect(address, writable=writable)
 
 
 @checked
@@ -124,15 +122,12 @@ def open_source(
 
 def _release_at(location: Location, cache: bool) -> Release:
     """The release in a table; a database that does not hold it is let go of at once."""
-    if location.scheme == "sqlite":
-        return open_campaign(Path(unquote(location.address)), location.table)
     database = location.database()
     try:
-        if isinstance(database, PostgresDatabase):
-            found = campaign_in(database, location.table)
-            if found is not None:
-                database.close()
-                return found
+        campaign = campaign_in(database, location.table)
+        if campaign is not None:
+            database.close()
+            return campaign
         return Release(*database.counter(location.table, keep=cache))
     except BaseException:
         database.close()
@@ -165,13 +160,18 @@ def save_release(release: Release | Table, url: str, *, force: bool = False) -> 
     if location is None:
         raise ParameterError(
             f"'{redacted(url)}' is no database",
-            hint="use duckdb://PATH#TABLE or postgresql://host/database#TABLE",
+            hint="use duckdb://PATH#TABLE, sqlite://PATH#TABLE or postgresql://host/database#TABLE",
         )
     table = release.table if isinstance(release, Release) else release
     turn = release.provenance.turn if isinstance(release, Release) else None
     if turn is not None and turn.round > 1:  # beside the one before it is said that it was asked
         raise ParameterError("a round is written to a file", hint="save it as .parquet or .csv")
     with location.database(writable=True) as database:
+        if database.stores_alone and database.is_store():
+            raise ParameterError(
+                "a store of campaigns takes reports from respondents only",
+                hint="write releases to another file, or to duckdb://PATH#TABLE",
+            )
         database.save(table, location.table, force=force)
 
 
@@ -208,5 +208,5 @@ def _check_engine(engine: str | None, known: tuple[str, ...]) -> None:
         shown = engine.partition("://")[0]  # an address may hold a password
         raise ParameterError(
             f"no engine '{shown}' for this ({', '.join(known)})",
-            hint=near_miss(engine, (*FILE_ENGINES, *SCHEMES)),
+            hint=near_miss(engine, (*FILE_ENGINES, *DATABASES)),
         )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from sfumato.bits import Bits
-from sfumato.counting.sql import row_of
-from sfumato.counting.sql.database import Database, TableName
-from sfumato.counting.sql.writing import Tree
+from sfumato.counting.sql import Dialect
+from sfumato.counting.sql.database import Database, TableName, fetched
+from sfumato.counting.sql.writing import whole_items
 from sfumato.domain import Attribute, Codes, Items, Numeric
 from sfumato.errors import MissingExtraError, ServerError
 from sfumato.table import Table
@@ -28,24 +28,14 @@ if TYPE_CHECKING:
 PATIENCE = 10  # seconds to wait for a server that does not answer
 
 
-@dataclass(frozen=True, eq=False)
-class PostgresRelation:
-    """A table of a PostgreSQL server."""
-
-    database: PostgresDatabase
-    table: Tree
-    dialect: ClassVar[str] = "postgres"
-    flags: ClassVar[bool] = False
-
-    @property
-    def rows_from(self) -> Tree:
-        return self.table.copy()
-
-    def fetch(self, statement: str) -> pa.Table:
-        return self.database.fetch(statement)
-
-    def row(self, statement: str) -> Sequence[Any]:
-        return row_of(self.fetch(statement))
+POSTGRES = Dialect(
+    "postgres",
+    grouping="GROUPING",
+    unnest="UNNEST",
+    any_of_list=True,
+    listed_cells=4,
+    listed_beside=1,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +44,10 @@ class PostgresDatabase(Database):
 
     connection: Connection[Any]
     where: str
-    dialect: ClassVar[str] = "postgres"
+    dialect: ClassVar[Dialect] = POSTGRES
 
     @classmethod
-    def connect(cls, address: str) -> PostgresDatabase:
+    def connect(cls, address: str, *, writable: bool = True) -> PostgresDatabase:
         """A connection by its URL, postgresql://user:password@host:port/database."""
         try:
             import psycopg
@@ -81,9 +71,6 @@ class PostgresDatabase(Database):
         except psycopg.OperationalError as error:
             raise _refused(error, where, facts) from None
         return cls(found, where)
-
-    def relation(self, table: TableName) -> PostgresRelation:
-        return PostgresRelation(self, table.tree)
 
     def spelled(self, schema: str, table: str) -> tuple[str, str]:
         # PostgreSQL cuts a name that is too long, and says so to nobody but its log.
@@ -123,13 +110,11 @@ class PostgresDatabase(Database):
 
     def fetch(self, statement: str) -> pa.Table:
         with _clear(self.where):
-            found = self.connection.execute(statement)
-            names = [column.name for column in found.description or ()]
-            rows = found.fetchall()
-        columns = list(zip(*rows, strict=True)) or [()] * len(names)
-        return pa.table(
-            {name: pa.array(column) for name, column in zip(names, columns, strict=True)}
-        )
+            return fetched(self.connection.execute(statement))
+
+    def is_store(self) -> bool:
+        found = self.fetch("SELECT to_regclass('sfumato_meta')::text AS found")
+        return found["found"][0].as_py() is not None
 
     def pieces(self, statement: str, rows: int) -> Iterator[list[Any]]:
         """What a statement finds, so many rows at a time, as it stood at one moment."""
@@ -146,20 +131,15 @@ class PostgresDatabase(Database):
         with _clear(self.where):
             self.connection.execute(statement)
 
-    def close(self) -> None:
-        self.connection.close()
+    def type_of(self, attribute: Attribute) -> str:
+        if isinstance(attribute, Numeric):
+            return "BIGINT" if attribute.whole else "DOUBLE PRECISION"
+        if not isinstance(attribute, Items):
+            return "TEXT"
+        return "BIGINT[]" if whole_items(attribute) else "TEXT[]"
 
-    def transaction(self) -> AbstractContextManager[Any]:
-        return self.connection.transaction()
-
-    def create(self, name: TableName, table: Table) -> None:
-        columns = [
-            exp.ColumnDef(this=exp.to_identifier(a.name, quoted=True), kind=_type_of(a))
-            for a in table.domain
-        ]
-        made = exp.Create(this=exp.Schema(this=name.tree, expressions=columns), kind="TABLE")
-        self._run(made)
-        target = name.tree.sql(dialect=self.dialect)
+    def fill(self, name: TableName, table: Table) -> None:
+        target = POSTGRES.text(name.tree)
         with _clear(self.where), self.connection.cursor() as cursor:
             with cursor.copy(f"COPY {target} FROM STDIN WITH (FORMAT csv)") as copy:
                 for start in range(0, table.rows, BATCH_ROWS):
@@ -168,16 +148,7 @@ class PostgresDatabase(Database):
 
 
 def _word(text: str) -> str:
-    return exp.Literal.string(text).sql(dialect="postgres")
-
-
-def _type_of(attribute: Attribute) -> Tree:
-    if isinstance(attribute, Numeric):
-        return exp.DataType.build("bigint" if attribute.whole else "double")
-    if not isinstance(attribute, Items):
-        return exp.DataType.build("text")
-    whole = pa.types.is_integer(attribute.decode(Bits.zeros(0, attribute.size)).type.value_type)
-    return exp.DataType.build("array<bigint>" if whole else "array<text>")
+    return POSTGRES.text(exp.Literal.string(text))
 
 
 def _lines(table: Table) -> bytes:

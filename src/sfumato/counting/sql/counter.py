@@ -3,42 +3,43 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sfumato.counting.arrays import REMEMBERED_CELLS, REMEMBERED_QUESTIONS, checked_cells
-from sfumato.counting.spreads import combined
+from sfumato.counting.arrays import (
+    REMEMBERED_CELLS,
+    REMEMBERED_QUESTIONS,
+    checked_cells,
+    combined,
+)
+from sfumato.counting.sql.dialect import Dialect, Tree
 from sfumato.counting.sql.handed import HandsOut, handed
-from sfumato.counting.sql.kept import CountedCells, KeptCounts
+from sfumato.counting.sql.kept import KeptCounts
 from sfumato.counting.sql.partitions import (
     PACKED,
+    CountedCells,
     by_value,
     joined,
-    merged,
     packed_axes,
     packed_base,
     rest_of,
     stated_cells,
 )
-from sfumato.counting.sql.writing import StatementWriter, Tree, middle_of
+from sfumato.counting.sql.writing import HALF_BITS, StatementWriter, middle_of
 from sfumato.domain import Attribute, Cells, Domain, Items, Numeric
 from sfumato.errors import DataError, SfumatoError
 from sfumato.observation import ItemsetCounter, ItemSource
 from sfumato.table.readers import flat_names
 
-# A table of at most so many cells is counted cell by cell, without GROUP BY; of a larger one, so
-# many two-celled columns are counted beside the groups (bench/cube.py). PostgreSQL computes a
-# condition again for every count that names it.
-LISTED_CELLS, LISTED_BESIDE = {"postgres": 4}, {"postgres": 1}
-MANY_LISTED_CELLS, MANY_LISTED_BESIDE = 16, 3
 FINE_CELLS = 1 << 16  # of all values of some columns, up to which they are counted one by one
 JOINED_CELLS = (
     1 << 12
@@ -49,30 +50,30 @@ FEW_GROUPS = 8  # up to which a column is sooner read by Python than cast by Arr
 ITEMSETS = 256  # itemsets counted by one statement
 
 
-class Relation(Protocol):
+class Relation(ABC):
     """Rows that stand in an engine, in columns named as the attributes and holding
     decoded values.
     """
 
-    @property
-    def dialect(self) -> str:
-        """The name by which sqlglot knows the engine's SQL."""
+    dialect: Dialect  # what the engine's SQL can do
+    rows_from: Tree  # what stands after FROM
+    # Whether a basket is one column of '0' and '1' for each item (CSV, or an engine without
+    # lists); else it is one list of items.
+    flags: bool
 
-    @property
-    def rows_from(self) -> Tree:
-        """What stands after FROM."""
-
-    @property
-    def flags(self) -> bool:
-        """Whether a basket is one column of '0' and '1' an item (CSV); else it is one list of
-        items.
-        """
-
+    @abstractmethod
     def fetch(self, statement: str) -> pa.Table:
         """The rows that a SELECT gives."""
 
     def row(self, statement: str) -> Sequence[Any]:
         """The one row that a SELECT gives, which some engines hand out sooner than a table."""
+        return [column[0].as_py() for column in self.fetch(statement).columns]
+
+    def beside(self, other: Relation, reports: Domain) -> Relation | None:
+        """These rows where one statement reaches them together with another relation's; None where
+        none does.
+        """
+        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,29 +99,33 @@ class SqlCounter:
         return self._check_rows(int(self.once(["rows"], self._looked_at)))
 
     def _looked_at(self) -> NDArray[Any]:
-        lists = [a for a in self.domain if _in_lists(a) and not self.relation.flags]
+        """The number of rows, where all columns hold reports only."""
+        lists = [a for a in self.domain if isinstance(a, Items) and not self.relation.flags]
         for attribute in lists:
             self.item_counts(attribute)
         columns = {name: a for a in self.domain if a not in lists for name in flat_names(a)}
-        for name in [n for n, a in columns.items() if a.name == n and _has_many_labels(a)]:
+        # Of many labels, to list the values is shorter than a statement that lists the labels.
+        words = [a for a in columns.values() if not isinstance(a, Numeric | Items)]
+        for name in [a.name for a in words if a.size > LISTED_LABELS]:
             found = self._fetch(self._writer.values(name)).column(0).to_pylist()
             if not set(found) <= set(columns.pop(name).labels):
                 raise _outside(name)
-        return np.asarray(self._sound_rows(columns))
-
-    def _sound_rows(self, columns: Mapping[str, Attribute]) -> int:
-        """The number of rows, where all of these columns hold reports only."""
         *strange, rows = self._row(self._writer.strangers(columns, self._kinds))
-        for name in (name for name, found in zip(columns, strange, strict=True) if found):
-            raise _outside(name)
-        return int(rows)
+        for name, found in zip(columns, strange, strict=True):
+            if found:
+                raise _outside(name)
+        return np.asarray(int(rows))
 
     @cached_property
     def _kinds(self) -> pa.Schema:
         """The types of all columns but those of lists."""
-        plain = [a for a in self.domain if self.relation.flags or not _in_lists(a)]
+        plain = [a for a in self.domain if self.relation.flags or not isinstance(a, Items)]
         names = [name for attribute in plain for name in flat_names(attribute)]
-        return self._fetch(self._writer.kinds(names)).schema if names else pa.schema([])
+        found = self._fetch(self._writer.kinds(names)).schema if names else pa.schema([])
+        missing = [name for name in names if name not in found.names]
+        if missing and not self.relation.dialect.typed:  # SQLite takes such a name for a word
+            raise DataError(f"this release has no column '{missing[0]}'")
+        return found
 
     def kind(self, name: str) -> pa.DataType:
         """The type of a column."""
@@ -146,8 +151,7 @@ class SqlCounter:
         return self.relation.row(self._text(statement))
 
     def _text(self, statement: Tree) -> str:
-        # A tree that is nobody else's: it need not be copied.
-        return str(statement.sql(dialect=self.relation.dialect, copy=False))
+        return self.relation.dialect.text(statement, copy=False)
 
     def ask(self, statement: Tree) -> pa.Table:
         """What a statement finds in the rows, once they were looked at."""
@@ -161,9 +165,8 @@ class SqlCounter:
 
     def statement(self, cells: Sequence[Cells]) -> str:
         """The statement that counts these cells."""
-        return self._writer.counted(cells, listed_axes(cells, self.relation.dialect)).sql(
-            dialect=self.relation.dialect
-        )
+        dialect = self.relation.dialect
+        return dialect.text(self._writer.counted(cells, listed_axes(cells, dialect)))
 
     def count(self, cells: Sequence[Cells]) -> NDArray[Any]:
         question = tuple(part.key for part in cells)
@@ -183,7 +186,7 @@ class SqlCounter:
         """Every value of these columns, where that is a small table: to count it costs no more than
         to count what is asked, and once it is kept, whatever else is asked of them costs no scan.
         """
-        if self.kept is None or self.relation.dialect != "duckdb" or not cells:
+        if self.kept is None or not self.relation.dialect.columnar or not cells:
             return None
         fine = tuple(
             part
@@ -261,7 +264,10 @@ class SqlCounter:
             # DuckDB's COUNT_IF of no rows is NULL
             counts = np.array([int(number or 0) for number in self.ask_row(statement)])
             table = counts.reshape([*(1 for _ in grouped), *sizes])
-        _take_rests(table, {place: cells[a] for place, a in enumerate(listed, len(grouped))})
+        # In the place of a cell that was not stated, which holds all of them, leave its own rows.
+        for place, axis in enumerate(listed, len(grouped)):
+            along, rest = np.moveaxis(table, place, 0), rest_of(cells[axis])
+            along[rest] -= along.sum(axis=0) - along[rest]
         return table.transpose(np.argsort([*grouped, *listed]))
 
     def _handed(self, cells: Sequence[Cells]) -> NDArray[np.int64] | None:
@@ -306,31 +312,28 @@ class SqlCounter:
         self, cells: Sequence[Cells], axis: int, middle: float, half: float
     ) -> NDArray[Any]:  # (*cells, 5)
         checked_cells([part.size for part in cells])
-        question = ("powers", axis, middle, half, *_keys(cells))
-        return self.once(question, lambda: self._power_sums(cells, axis, middle, half))
 
-    def _power_sums(
-        self, cells: Sequence[Cells], axis: int, middle: float, half: float
-    ) -> NDArray[Any]:
-        found = self.ask(self._writer.powers(cells, cells[axis].name, middle, half))
-        sums = np.stack(
-            [_floats(found.column(name)) for name in ("n", "s1", "s2", "s3", "s4")], axis=1
-        )
-        self._check_rows(int(sums[:, 0].sum()))
-        return self._spread(found, dict(enumerate(cells)), sums)
+        def counted() -> NDArray[Any]:
+            found = self.ask(self._writer.powers(cells, cells[axis].name, middle, half))
+            names = ("n", "s1", "s2", "s3", "s4")
+            sums = np.stack([_floats(found.column(name)) for name in names], axis=1)
+            self._check_rows(int(sums[:, 0].sum()))
+            return self._spread(found, dict(enumerate(cells)), sums)
+
+        return self.once(("powers", axis, middle, half, *_keys(cells)), counted)
 
     def spreads(self, cells: Sequence[Cells], axis: int) -> NDArray[Any]:  # (*cells, 4)
-        question = ("spreads", axis, *_keys(cells))
-        return self.once(question, lambda: self._spreads(cells, axis))
-
-    def _spreads(self, cells: Sequence[Cells], axis: int) -> NDArray[Any]:
         sizes, attribute = [part.size for part in cells], cells[axis].attribute
         assert isinstance(attribute, Numeric)
-        found = self.ask(self._writer.spreads(cells, attribute))
-        index = np.ravel_multi_index(self._places(found, dict(enumerate(cells))), sizes)
-        spreads = _whole_spreads(found, attribute) if attribute.whole else _spreads(found)
-        self._check_rows(int(spreads[:, 0].sum()))
-        return combined(spreads, index, checked_cells(sizes)).reshape(*sizes, 4)
+
+        def counted() -> NDArray[Any]:
+            found = self.ask(self._writer.spreads(cells, attribute))
+            index = np.ravel_multi_index(self._places(found, dict(enumerate(cells))), sizes)
+            spreads = _whole_spreads(found, attribute) if attribute.whole else _spreads(found)
+            self._check_rows(int(spreads[:, 0].sum()))
+            return combined(spreads, index, checked_cells(sizes)).reshape(*sizes, 4)
+
+        return self.once(("spreads", axis, *_keys(cells)), counted)
 
     def baskets(self, sources: Sequence[ItemSource]) -> ItemsetCounter:
         return RelationItemsets(
@@ -371,60 +374,37 @@ class SqlCounter:
         ]
 
     def _count_fresh(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
-        by_axis: dict[str, dict[Any, Cells]] = {}
-        for part in (part for cells in questions for part in cells):
-            by_axis.setdefault(part.name, {})[part.key] = part
-        fine = {name: joined(list(parts.values())) for name, parts in by_axis.items()}
-        if math.prod(cells.size for cells, _ in fine.values()) > JOINED_CELLS:
-            return self._count_in_sets(questions)
-        whole = self.count([cells for cells, _ in fine.values()])
-        owners = {
-            key: owner
-            for name, (_, groups) in fine.items()
-            for key, owner in zip(by_axis[name], groups, strict=True)
-        }
-        axes = {name: axis for axis, name in enumerate(fine)}
-        return [_margin(whole, cells, axes, owners) for cells in questions]
+        by_axis: dict[str, list[Cells]] = {}
+        for part in {part.key: part for cells in questions for part in cells}.values():
+            by_axis.setdefault(part.name, []).append(part)
+        fine = tuple(map(joined, by_axis.values()))
+        if math.prod(cells.size for cells in fine) <= JOINED_CELLS:
+            whole = CountedCells(fine, self.count(fine))
+            return [whole.coarsened(cells) for cells in questions]
+        if self.relation.dialect.grouping is None:
+            return [self.count(cells) for cells in questions]
+        return [table for batch in _batches(questions) for table in self._count_in_sets(batch)]
 
     def _count_in_sets(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
-        tables: list[NDArray[Any]] = []
-        for batch in _batches(questions):
-            tables += self._count_batch(batch)
-        return tables
-
-    def _count_batch(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
         if len(questions) == 1:
             return [self.count(questions[0])]
-        parts = {part.key: part for cells in questions for part in cells}
-        axes, places = list(parts.values()), {key: place for place, key in enumerate(parts)}
-        sets = [[places[part.key] for part in cells] for cells in questions]
         for cells in questions:
             checked_cells([part.size for part in cells])
-        found = self.ask(
-            self._writer.grouping_sets(
-                axes, list({tuple(sorted(own)): own for own in sets}.values())
+        parts = {part.key: part for cells in questions for part in cells}
+        places = {key: place for place, key in enumerate(parts)}
+        sets = [[places[part.key] for part in cells] for cells in questions]
+        different = list({tuple(sorted(own)): own for own in sets}.values())
+        found = self.ask(self._writer.grouping_sets(list(parts.values()), different))
+        groups, tables = _integers(found.column("g")), []
+        for cells, own in zip(questions, sets, strict=True):
+            left_out = sum(
+                1 << len(parts) - 1 - place for place in range(len(parts)) if place not in own
             )
-        )
-        groups = _integers(found.column("g"))
-        return [
-            self._of_set(found, groups, cells, own, len(axes))
-            for cells, own in zip(questions, sets, strict=True)
-        ]
-
-    def _of_set(
-        self,
-        found: pa.Table,
-        groups: NDArray[Any],
-        cells: Sequence[Cells],
-        places: Sequence[int],
-        axes: int,
-    ) -> NDArray[Any]:
-        left_out = sum(1 << axes - 1 - axis for axis in range(axes) if axis not in places)
-        rows = found.filter(pa.array(groups == left_out))
-        renamed = pa.table(
-            {f"k{axis}": rows.column(f"k{place}") for axis, place in enumerate(places)}
-        )
-        return self._spread(renamed, dict(enumerate(cells)), _integers(rows.column("n")))
+            rows = found.filter(pa.array(groups == left_out))
+            keys = {f"k{axis}": rows.column(f"k{place}") for axis, place in enumerate(own)}
+            counts = _integers(rows.column("n"))
+            tables.append(self._spread(pa.table(keys), dict(enumerate(cells)), counts))
+        return tables
 
 
 @dataclass(frozen=True, eq=False)
@@ -435,11 +415,6 @@ class RelationItemsets:
 
     cells: Sequence[tuple[Cells, int]]
     counter: SqlCounter
-
-    @classmethod
-    def of(cls, attribute: Items, counter: SqlCounter) -> RelationItemsets:
-        """The itemsets of one column of baskets."""
-        return cls([(attribute.item_cells(label), 1) for label in attribute.labels], counter)
 
     @property
     def items(self) -> int:
@@ -455,18 +430,16 @@ class RelationItemsets:
         """The number of baskets that hold each itemset (n, k)."""
         if itemsets.shape[1] == 0:
             return np.full(len(itemsets), self.rows, dtype=np.int64)
-        asked = (itemsets.shape, itemsets.tobytes())
-        return self.counter.once((*self._question, *asked), lambda: self._counts(itemsets))
+        single = itemsets.shape[1] == 1 and not self.counter.relation.flags
+        return self.counter.once(
+            (*self._question, itemsets.shape, itemsets.tobytes()),
+            lambda: self._single[itemsets[:, 0]] if single else self._listed(itemsets),
+        )
 
     @cached_property
     def _question(self) -> tuple[Any, ...]:
         pieces = [piece for part, cell in self.cells for piece in (*part.key, cell)]
         return ("itemsets", *pieces)
-
-    def _counts(self, itemsets: NDArray[np.int32]) -> NDArray[np.int64]:
-        if itemsets.shape[1] == 1 and not self.counter.relation.flags:
-            return self._single[itemsets[:, 0]]
-        return self._listed(itemsets)
 
     @cached_property
     def _single(self) -> NDArray[np.int64]:
@@ -493,23 +466,16 @@ class RelationItemsets:
         return total
 
 
-def listed_axes(cells: Sequence[Cells], dialect: str) -> list[int]:
+def listed_axes(cells: Sequence[Cells], dialect: Dialect) -> list[int]:
     """The axes whose cells are counted by conditions, not by GROUP BY: all of a small table, a few
     narrow ones of a large.
     """
-    if math.prod(part.size for part in cells) <= LISTED_CELLS.get(dialect, MANY_LISTED_CELLS):
+    if math.prod(part.size for part in cells) <= dialect.listed_cells:
         return list(range(len(cells)))
     narrow = [axis for axis, part in enumerate(cells) if part.size == 2]
     if packed_axes(dict(enumerate(cells)), dialect):
         return []
-    return narrow[: LISTED_BESIDE.get(dialect, MANY_LISTED_BESIDE)]
-
-
-def _take_rests(table: NDArray[Any], axes: Mapping[int, Cells]) -> None:
-    """Leave in the place of a cell that was not stated, which holds all of them, its own rows."""
-    for place, part in axes.items():
-        along, rest = np.moveaxis(table, place, 0), rest_of(part)
-        along[rest] -= along.sum(axis=0) - along[rest]
+    return narrow[: dialect.listed_beside]
 
 
 def _unpacked(found: pa.Table, axes: Sequence[int]) -> pa.Table:
@@ -536,15 +502,6 @@ def _cells_of_keys(keys: pa.ChunkedArray, part: Cells) -> NDArray[Any]:
         raise _outside(part.name) from None
 
 
-def _has_many_labels(attribute: Attribute) -> bool:
-    """Whether a statement that lists its labels would be longer than a list of its values."""
-    return not isinstance(attribute, Numeric | Items) and attribute.size > LISTED_LABELS
-
-
-def _in_lists(attribute: Attribute) -> bool:
-    return isinstance(attribute, Items)
-
-
 def _outside(name: str) -> DataError:
     """The refusal of a column; the value is not told, for it may be someone's true one."""
     return DataError(
@@ -560,12 +517,15 @@ def _keys(cells: Sequence[Cells]) -> list[Any]:
 def _whole_spreads(found: pa.Table, attribute: Numeric) -> NDArray[Any]:  # (groups, 4)
     """Rows, sum, mean and squares about it of whole numbers, each rounded once."""
     middle = middle_of(attribute)
-    columns = (found.column(name).to_pylist() for name in ("n", "s", "q"))
+    names = ("q",) if "q" in found.column_names else ("low", "high")
+    counts, sums, *halves = (found.column(name).to_pylist() for name in ("n", "s", *names))
     spreads = np.zeros((found.num_rows, 4))
-    for place, (rows, first, second) in enumerate(zip(*columns, strict=True)):
+    for place, (rows, first, *second) in enumerate(zip(counts, sums, *halves, strict=True)):
         if rows:  # a table without rows has no sums
             about, mean = int(first), Fraction(int(first), rows)
-            squares = int(second) - about * mean
+            squares = (
+                sum(int(part) << HALF_BITS * at for at, part in enumerate(second)) - about * mean
+            )
             spreads[place] = rows, about + middle * rows, mean + middle, squares
     return spreads
 
@@ -573,11 +533,6 @@ def _whole_spreads(found: pa.Table, attribute: Numeric) -> NDArray[Any]:  # (gro
 def _spreads(found: pa.Table) -> NDArray[Any]:  # (groups, 4)
     rows, mean, variance = (_floats(found.column(name)) for name in ("n", "m", "v"))
     return np.stack([rows, rows * mean, mean, rows * variance], axis=1)
-
-
-def row_of(table: pa.Table) -> list[Any]:
-    """The one row of a table."""
-    return [column[0].as_py() for column in table.columns]
 
 
 def _integers(column: pa.ChunkedArray) -> NDArray[np.int64]:
@@ -589,23 +544,6 @@ def _integers(column: pa.ChunkedArray) -> NDArray[np.int64]:
 
 def _floats(column: pa.ChunkedArray) -> NDArray[np.float64]:
     return np.asarray(column.cast(pa.float64()).fill_null(0.0).combine_chunks())
-
-
-def _margin(
-    whole: NDArray[Any],
-    cells: Sequence[Cells],
-    axes: dict[str, int],
-    owners: dict[Any, NDArray[np.intp]],
-) -> NDArray[Any]:
-    """One question's table, from the table over every column and in the finest cells that any
-    question asks for.
-    """
-    wanted = [axes[part.name] for part in cells]
-    rest = tuple(axis for axis in range(whole.ndim) if axis not in wanted)
-    table = whole.sum(axis=rest).transpose(*np.argsort(np.argsort(wanted)))
-    for axis, part in enumerate(cells):
-        table = merged(table, axis, owners[part.key], part.size)
-    return table
 
 
 def _batches(questions: Sequence[Sequence[Cells]]) -> list[list[Sequence[Cells]]]:

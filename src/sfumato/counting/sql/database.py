@@ -6,22 +6,27 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 from sqlglot import exp
 
 from sfumato.counting.sql.counter import Relation, SqlCounter
-from sfumato.counting.sql.kept import KeptCounts
-from sfumato.counting.sql.writing import Tree
-from sfumato.errors import EstimationError, ServerError, SfumatoError, near_miss
+from sfumato.counting.sql.dialect import Dialect, Tree
+from sfumato.counting.sql.kept import KeptCounts, state_of
+from sfumato.domain import Attribute, Domain
+from sfumato.errors import EstimationError, FileError, ServerError, SfumatoError, near_miss
 from sfumato.files import OVERWRITE
 from sfumato.received import MOST_JSON_BYTES, Received, parsed_json
 from sfumato.table import Provenance, Table
+from sfumato.table.readers import flat_names
 
 DESCRIPTIONS = "sfumato_release"
+COPIED = "copy the release's tables into a new database file"
 RELEASE_MARK = "sfumato release"  # what stands before the release id in a table's comment
 
 
@@ -54,22 +59,18 @@ class TableName:
 class Database(ABC):
     """A database that releases are read from and written to."""
 
+    dialect: ClassVar[Dialect]
+    in_file: ClassVar[bool] = False  # whether its address is the name of a file
+    stores_alone: ClassVar[bool] = False  # whether a store of campaigns holds nothing else
+    connection: Any
     where: str  # how messages call it, without user or password
-    dialect: ClassVar[str]
 
     # What every database must say.
 
+    @classmethod
     @abstractmethod
-    def relation(self, table: TableName) -> Relation:
-        """The rows of a table."""
-
-    @abstractmethod
-    def spelled(self, schema: str, table: str) -> tuple[str, str]:
-        """A table's schema and name as the catalogue has them, or would have them."""
-
-    @abstractmethod
-    def comment(self, table: TableName) -> str | None:
-        """What is noted with a table in the catalogue."""
+    def connect(cls, address: str, *, writable: bool = False) -> Self:
+        """A connection by the address."""
 
     @abstractmethod
     def fetch(self, statement: str) -> pa.Table:
@@ -80,18 +81,22 @@ class Database(ABC):
         """Run a statement that gives no rows."""
 
     @abstractmethod
-    def transaction(self) -> AbstractContextManager[Any]:
-        """A block whose changes are there together, or not at all."""
+    def comment(self, table: TableName) -> str | None:
+        """What is noted with a table in the catalogue."""
 
     @abstractmethod
-    def create(self, name: TableName, table: Table) -> None:
-        """Make a table that holds these reports."""
+    def type_of(self, attribute: Attribute) -> str:
+        """The type of a column that holds the values of an attribute."""
 
     @abstractmethod
-    def close(self) -> None:
-        """End the connection."""
+    def fill(self, name: TableName, table: Table) -> None:
+        """Put reports into their table, which is empty."""
 
     # What may be overridden.
+
+    def relation(self, table: TableName) -> Relation:
+        """The rows of a table."""
+        return TableRelation(self, table.tree, self.dialect, self.dialect.unnest is None)
 
     def state(self, table: TableName) -> str | None:
         """What changes when the rows of a table do: counts that are kept are those of one state.
@@ -99,7 +104,73 @@ class Database(ABC):
         """
         return None
 
+    def current_schema(self) -> str | None:
+        """The schema of names without one."""
+        found = self.fetch("SELECT current_schema() AS name").column("name")[0].as_py()
+        return None if found is None else str(found)
+
+    def catalogue(self) -> list[tuple[str, str, bool]]:
+        """Schema and name of every table and view, and whether it is a table."""
+        found = self.fetch(
+            "SELECT CAST(table_schema AS VARCHAR) AS s, CAST(table_name AS VARCHAR) AS t,"
+            " table_type = 'BASE TABLE' AS plain FROM information_schema.tables"
+            " WHERE table_catalog = current_database()"
+            " AND table_schema NOT IN ('pg_catalog', 'information_schema')"
+        )
+        return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
+
+    def spelled(self, schema: str, table: str) -> tuple[str, str]:
+        """A table's schema and name as the catalogue has them, or would have them: A to Z are taken
+        for a to z, and no other letters.
+        """
+        pairs = [(its_schema, its_name) for its_schema, its_name, _ in self.catalogue()]
+        alike = [pair for pair in pairs if _folded(*pair) == _folded(schema, table)]
+        if (schema, table) in alike or not alike:
+            schemas = [pair[0] for pair in pairs if _folded(pair[0]) == _folded(schema)]
+            return (schema if schema in schemas or not schemas else schemas[0]), table
+        return alike[0]
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """A block whose changes are there together, or not at all."""
+        self.execute("BEGIN")
+        try:
+            yield
+        except BaseException:
+            self.execute("ROLLBACK")
+            raise
+        self.execute("COMMIT")
+
+    def create(self, name: TableName, table: Table, note: str) -> None:
+        """Make a table that holds these reports, with a note in the catalogue."""
+        target = self.dialect.text(name.tree)
+        self.execute(f"CREATE TABLE {target} ({self.columns_of(table.domain)})")
+        self.fill(name, table)
+        word = self.dialect.text(exp.Literal.string(note))
+        self.execute(f"COMMENT ON TABLE {target} IS {word}")
+
+    def is_store(self) -> bool:
+        """Whether it is a collector's store of campaigns."""
+        return False
+
+    def pieces(self, statement: str, rows: int) -> Iterator[list[Any]]:
+        """What a statement finds, so many rows at a time."""
+        raise NotImplementedError
+
     # What follows.
+
+    def close(self) -> None:
+        """End the connection."""
+        self.connection.close()
+
+    def columns_of(self, domain: Domain) -> str:
+        """The definitions of the columns that hold these attributes."""
+        lists = self.dialect.unnest is not None
+        return ", ".join(
+            f"{self.dialect.text(exp.to_identifier(name, quoted=True))} {self.type_of(attribute)}"
+            for attribute in domain
+            for name in ((attribute.name,) if lists else flat_names(attribute))
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -138,14 +209,10 @@ class Database(ABC):
                 f"{name!r} is no name of a table",
                 hint="write TABLE, or SCHEMA.TABLE for one of another schema",
             )
-        current = self._current_schema()
-        return TableName(*self.spelled(schema or current, table), current)
-
-    def _current_schema(self) -> str:
-        found = self.fetch("SELECT current_schema() AS name").column("name")[0].as_py()
-        if found is None:
+        current = self.current_schema()
+        if current is None:
             raise ServerError(f"{self.where} has no schema to look for tables in")
-        return str(found)
+        return TableName(*self.spelled(schema or current, table), current)
 
     def description(self, table: TableName) -> dict[str, Any]:
         """What a release says about itself."""
@@ -180,23 +247,22 @@ class Database(ABC):
             .where(_described(table))
             .limit(1)
         )
-        return list(
-            self.fetch(statement.sql(dialect=self.dialect)).column("description").to_pylist()
-        )
+        found = self.fetch(self.dialect.text(statement))
+        return list(found.column("description").to_pylist())
 
     def tables(self) -> list[str]:
         """The names of the tables, those of other schemas than the current one with
         their schema.
         """
-        return self._names(" AND table_type = 'BASE TABLE'")
+        return self._names(tables_only=True)
 
-    def _names(self, which: str = "") -> list[str]:
-        found = self.fetch(
-            "SELECT CASE WHEN table_schema = current_schema() THEN CAST(table_name AS VARCHAR)"
-            " ELSE table_schema || '.' || table_name END AS name FROM information_schema.tables"
-            f" WHERE table_schema NOT IN ('pg_catalog', 'information_schema'){which}"
-        )
-        return list(found.column("name").to_pylist())
+    def _names(self, *, tables_only: bool = False) -> list[str]:
+        current, found = self.current_schema() or "", self.catalogue()
+        return [
+            TableName(schema, table, current).key
+            for schema, table, plain in found
+            if plain or not tables_only
+        ]
 
     def save(self, table: Table, name: str, *, force: bool = False) -> None:
         """Write a release, with how it was perturbed, in one transaction."""
@@ -209,9 +275,7 @@ class Database(ABC):
         with self.transaction():
             place = self.resolve(name)
             self._clear(place, force)
-            self.create(place, table)
-            note = exp.Literal.string(f"{RELEASE_MARK}: {provenance.release}")
-            self.execute(f"COMMENT ON TABLE {self._sql(place.tree)} IS {self._sql(note)}")
+            self.create(place, table, f"{RELEASE_MARK}: {provenance.release}")
             self._run(exp.insert(exp.values([(place.key, description)]), place.descriptions))
 
     def _clear(self, table: TableName, force: bool) -> None:
@@ -235,18 +299,97 @@ class Database(ABC):
                     "replaced",
                     hint="choose another name",
                 )
-            self.execute(f"DROP TABLE {self._sql(table.tree)}")
+            self.execute(f"DROP TABLE {self.dialect.text(table.tree)}")
         self.execute(
-            f"CREATE TABLE IF NOT EXISTS {self._sql(table.descriptions)}"
+            f"CREATE TABLE IF NOT EXISTS {self.dialect.text(table.descriptions)}"
             ' ("table_name" VARCHAR(255) PRIMARY KEY, "description" TEXT NOT NULL)'
         )
         self._run(exp.delete(table.descriptions).where(_described(table)))
 
-    def _sql(self, tree: Tree) -> str:
-        return tree.sql(dialect=self.dialect)
-
     def _run(self, statement: Tree) -> None:
-        self.execute(statement.sql(dialect=self.dialect))
+        self.execute(self.dialect.text(statement))
+
+
+@dataclass(frozen=True, eq=False)
+class FileDatabase(Database):
+    """A database that is a file, which may come from someone else."""
+
+    in_file: ClassVar[bool] = True
+    journal: ClassVar[str]  # what stands behind the file's name in that of its log
+    connection: Any
+    where: str
+    path: Path
+
+    @classmethod
+    def connect(cls, address: str | Path, *, writable: bool = False) -> Self:
+        """The database in a file; to be written, it is made if it is not there."""
+        path = Path(address)
+        if not writable and not path.is_file():
+            raise FileError(f"no database file '{path}'")
+        database = cls(cls.opened(path, writable=writable), f"'{path}'", path)
+        if not writable:
+            try:
+                database.check_plain()
+            except BaseException:
+                database.close()
+                raise
+        return database
+
+    @staticmethod
+    @abstractmethod
+    def opened(path: Path, *, writable: bool) -> Any:
+        """A connection to a file, which is made if it is to be written and is not there."""
+
+    @abstractmethod
+    def computed(self) -> pa.Table:
+        """Table and name of every column that is computed by an expression."""
+
+    def check_plain(self) -> None:
+        """Refuse a file that brings code: a generated column computes what it likes."""
+        found = self.computed()
+        if found.num_rows:
+            table, column = (str(each[0]) for each in found.columns)
+            raise FileError(
+                f"{self.where} computes the column '{column}' of '{table}' by an expression",
+                hint=COPIED,
+            )
+
+    def state(self, table: TableName) -> str:
+        journal = self.path.with_name(self.path.name + self.journal)
+        return f"{table.key}: {state_of(p for p in (self.path, journal) if p.exists())}"
+
+
+@dataclass(frozen=True, eq=False)
+class TableRelation(Relation):
+    """A table of a database that fetches what it is asked for over its connection."""
+
+    database: Database
+    rows_from: Tree
+    dialect: Dialect
+    flags: bool = False
+
+    def fetch(self, statement: str) -> pa.Table:
+        return self.database.fetch(statement)
+
+    def beside(self, other: Relation, reports: Domain) -> Relation | None:
+        same = isinstance(other, TableRelation) and other.database.where == self.database.where
+        return self if same else None
+
+
+def fetched(cursor: Any) -> pa.Table:
+    """All rows that a cursor of Python's database interface has found."""
+    names = [column[0] for column in cursor.description or ()]
+    columns = list(zip(*cursor.fetchall(), strict=True)) or [()] * len(names)
+    return pa.table({name: pa.array(column) for name, column in zip(names, columns, strict=True)})
+
+
+def _folded(*names: str) -> tuple[str, ...]:
+    """Names as engines compare them that take A to Z for a to z.
+
+    >>> _folded("Survey", "ÉTÉ")
+    ('survey', 'ÉtÉ')
+    """
+    return tuple("".join(c.lower() if c.isascii() else c for c in name) for name in names)
 
 
 def _described(table: TableName) -> Tree:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sfumato.counting.sql.dialect import Tree
 from sfumato.counting.sql.partitions import (
     PACKED_AXES,
     packed_base,
@@ -21,7 +22,7 @@ from sfumato.counting.sql.partitions import (
     stated_cells,
     stated_run,
 )
-from sfumato.counting.sql.writing import CARRY, FEW_LABELS, StatementWriter, Tree
+from sfumato.counting.sql.writing import CARRY, FEW_LABELS, StatementWriter
 from sfumato.domain import Cells, Items, Numeric
 
 # One thread of ours counts what all of DuckDB's hand out: were they more, they would wait for it.

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.counting.sql.partitions import merged, runs_of
+from sfumato.counting.sql.partitions import CountedCells
 from sfumato.domain import Attribute, Cells, Domain, Items
 from sfumato.errors import ParameterError
 from sfumato.files import write_whole
@@ -110,7 +110,7 @@ class KeptCounts:
     def _tables(self) -> list[CountedCells]:
         """The tables that coarser questions are tried on."""
         entries = (_read(path) for path in _latest(self.folder.glob("*.npz"))[:MOST_LOOKED_AT])
-        found = (CountedCells.of(entry, self.domain) for entry in entries if entry is not None)
+        found = (_table(entry, self.domain) for entry in entries if entry is not None)
         return [table for table in found if table is not None]
 
     def _path(self, question: Iterable[Any]) -> Path:
@@ -135,52 +135,18 @@ class KeptCounts:
             _bound(path.parent.parent)
 
 
-@dataclass(frozen=True, eq=False)
-class CountedCells:
-    """A table with the cells it counts."""
-
-    cells: tuple[Cells, ...]
-    counts: NDArray[Any]
-
-    @classmethod
-    def of(cls, entry: dict[str, NDArray[Any]], domain: Domain) -> CountedCells | None:
-        """The table in an entry; None for an entry of another kind."""
-        if NAMES not in entry:
-            return None
-        with suppress(KeyError, IndexError, ValueError):
-            cells = tuple(
-                _cells(domain, str(name), entry[f"group{place}"], entry.get(f"starts{place}"))
-                for place, name in enumerate(entry[NAMES])
-            )
-            if entry[COUNTS].shape == tuple(part.size for part in cells):
-                return cls(cells, entry[COUNTS])
+def _table(entry: dict[str, NDArray[Any]], domain: Domain) -> CountedCells | None:
+    """The table in an entry; None for an entry of another kind."""
+    if NAMES not in entry:
         return None
-
-    def coarsened(self, wanted: Sequence[Cells]) -> NDArray[Any]:
-        """The table of coarser cells of some of its columns; ParameterError where they are not."""
-        names = [part.name for part in self.cells]
-        if not {part.name for part in wanted} <= set(names):
-            raise ParameterError("columns that were not counted")
-        places = [names.index(part.name) for part in wanted]
-        rest = tuple(place for place in range(len(names)) if place not in places)
-        table = self.counts.sum(axis=rest).transpose(np.argsort(np.argsort(places)))
-        for axis, part in enumerate(wanted):
-            owners = _owners(part, self.cells[places[axis]])
-            table = merged(table, axis, owners, part.size)
-        return table
-
-
-def _owners(coarse: Cells, fine: Cells) -> NDArray[np.intp]:
-    """The cell that each cell of a finer partition lies in; ParameterError where one is split."""
-    if coarse.item is not None or coarse.key == fine.key:
-        return np.arange(fine.size)
-    starts, owners = runs_of(fine)
-    cells = coarse.assign(starts).astype(np.intp)
-    result = np.zeros(fine.size, dtype=np.intp)
-    result[owners] = cells
-    if (result[owners] != cells).any() or not np.isin(runs_of(coarse)[0], starts).all():
-        raise ParameterError("cells that were not counted apart")
-    return result
+    with suppress(KeyError, IndexError, ValueError):
+        cells = tuple(
+            _cells(domain, str(name), entry[f"group{place}"], entry.get(f"starts{place}"))
+            for place, name in enumerate(entry[NAMES])
+        )
+        if entry[COUNTS].shape == tuple(part.size for part in cells):
+            return CountedCells(cells, entry[COUNTS])
+    return None
 
 
 def _cells(domain: Domain, name: str, group: NDArray[Any], starts: NDArray[Any] | None) -> Cells:

@@ -5,6 +5,7 @@ joined into a finer one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from operator import xor
 from typing import Any
@@ -12,7 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.counting.arrays import merged
+from sfumato.counting.sql.dialect import Dialect
 from sfumato.domain import Cells, Numeric
+from sfumato.errors import ParameterError
 
 CASE_RUNS = (
     64  # a number cut more often than this is grouped by its values, which are then cut here
@@ -21,12 +25,12 @@ CASE_RUNS = (
 PACKED, PACKED_AXES = "bits", 8  # the key that stands for up to so many columns of two cells
 
 
-def packed_axes(axes: Mapping[int, Cells], dialect: str) -> list[int]:
+def packed_axes(axes: Mapping[int, Cells], dialect: Dialect) -> list[int]:
     """The axes of two cells that are grouped by one byte: DuckDB counts by one small number in
     less than half the time that eight truth values take.
     """
     narrow = [axis for axis, part in axes.items() if part.size == 2]
-    return narrow[:PACKED_AXES] if dialect == "duckdb" and len(narrow) > 1 else []
+    return narrow[:PACKED_AXES] if dialect.columnar and len(narrow) > 1 else []
 
 
 def packed_base(places: int, first: int = 0) -> int:
@@ -108,18 +112,16 @@ def by_value(part: Cells) -> bool:
     return part.attribute.size <= 2 * part.size
 
 
-def joined(parts: Sequence[Cells]) -> tuple[Cells, list[NDArray[np.intp]]]:
-    """The coarsest partition of one axis that refines all of these, and the cell of each of them
-    that its cells lie in.
+def joined(parts: Sequence[Cells]) -> Cells:
+    """The coarsest partition of one axis that refines all of these.
 
     >>> age = Numeric("age", 0, 9)
-    >>> fine, owners = joined([age.cells_by_cuts([3]), age.cells_by_cuts([3, 7])])
-    >>> fine.size, [owner.tolist() for owner in owners]
-    (3, [[0, 1, 1], [0, 1, 2]])
+    >>> joined([age.cells_by_cuts([3]), age.cells_by_cuts([3, 7])]).size
+    3
     """
     first = parts[0]
     if first.item is not None or all(part.key == first.key for part in parts):
-        return first, [np.arange(first.size) for _ in parts]
+        return first
     codes = np.arange(first.attribute.size)
     if isinstance(first.attribute, Numeric):
         codes = np.unique(np.concatenate([runs_of(part)[0] for part in parts]))
@@ -127,11 +129,38 @@ def joined(parts: Sequence[Cells]) -> tuple[Cells, list[NDArray[np.intp]]]:
     distinct, group = np.unique(cells, axis=1, return_inverse=True)
     labels = tuple(map(str, range(distinct.shape[1])))
     starts = codes if isinstance(first.attribute, Numeric) else None
-    return Cells(first.attribute, labels, np.asarray(group).reshape(-1), starts), list(distinct)
+    return Cells(first.attribute, labels, np.asarray(group).reshape(-1), starts)
 
 
-def merged(table: NDArray[Any], axis: int, owners: NDArray[np.intp], size: int) -> NDArray[Any]:
-    """The table with the cells of one axis summed to their owners."""
-    result = np.zeros((size, *np.delete(table.shape, axis)), dtype=table.dtype)
-    np.add.at(result, owners, np.moveaxis(table, axis, 0))
-    return np.moveaxis(result, 0, axis)
+@dataclass(frozen=True, eq=False)
+class CountedCells:
+    """A table with the cells it counts."""
+
+    cells: tuple[Cells, ...]
+    counts: NDArray[Any]
+
+    def coarsened(self, wanted: Sequence[Cells]) -> NDArray[Any]:
+        """The table of coarser cells of some of its columns; ParameterError where they are not."""
+        names = [part.name for part in self.cells]
+        if not {part.name for part in wanted} <= set(names):
+            raise ParameterError("columns that were not counted")
+        places = [names.index(part.name) for part in wanted]
+        rest = tuple(place for place in range(len(names)) if place not in places)
+        table = self.counts.sum(axis=rest).transpose(np.argsort(np.argsort(places)))
+        for axis, part in enumerate(wanted):
+            owners = _owners(part, self.cells[places[axis]])
+            table = merged(table, axis, owners, part.size)
+        return table
+
+
+def _owners(coarse: Cells, fine: Cells) -> NDArray[np.intp]:
+    """The cell that each cell of a finer partition lies in; ParameterError where one is split."""
+    if coarse.item is not None or coarse.key == fine.key:
+        return np.arange(fine.size)
+    starts, owners = runs_of(fine)
+    cells = coarse.assign(starts).astype(np.intp)
+    result = np.zeros(fine.size, dtype=np.intp)
+    result[owners] = cells
+    if (result[owners] != cells).any() or not np.isin(runs_of(coarse)[0], starts).all():
+        raise ParameterError("cells that were not counted apart")
+    return result

@@ -4,7 +4,7 @@ rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import product
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from sfumato.bits import Bits
+from sfumato.counting.sql.dialect import Dialect, Tree
 from sfumato.counting.sql.partitions import (
     PACKED,
     by_value,
@@ -30,24 +31,16 @@ from sfumato.domain import Attribute, Cells, Items, Numeric
 FEW_LABELS = 8  # up to which comparing with each is quicker than looking up a list
 BYTE, INT = exp.DataType.Type.UTINYINT, exp.DataType.Type.INT
 CARRY = 1 << 7  # the highest bit of a byte, into which a code of seven bits may carry
-# What is true where a comparison is not; nothing that is looked at is null.
-CONTRARY = {
-    exp.GT: exp.LTE,
-    exp.GTE: exp.LT,
-    exp.LT: exp.GTE,
-    exp.LTE: exp.GT,
-    exp.EQ: exp.NEQ,
-    exp.NEQ: exp.EQ,
-}
 LONG = "DECIMAL(38, 0)"  # whole numbers that no sum of squares of a column overflows
-Tree = Any  # an expression; sqlglot's name for their base class is not the same in all its versions
+HALF_BITS = 32  # bits of the lower half of a square
+CENTRE = "c"  # the mean of a group
 
 
 @dataclass(frozen=True, eq=False)
 class StatementWriter:
     """Writes the statements over one relation."""
 
-    dialect: str
+    dialect: Dialect
     rows_from: Tree
     flags: bool = False
 
@@ -58,8 +51,6 @@ class StatementWriter:
         Of a listed axis one cell is never stated, so its place holds the rows of all its cells
         together.
         """
-        if self.dialect == "duckdb" and len(listed) == len(cells):
-            return self._crossed(cells)
         rests = [rest_of(cells[axis]) for axis in listed]
         events = {
             (axis, cell): f"e{axis}_{cell}" for axis in listed for cell in stated_cells(cells[axis])
@@ -76,54 +67,10 @@ class StatementWriter:
             {axis: part for axis, part in enumerate(cells) if axis not in listed}, counts, named
         )
 
-    def _crossed(self, cells: Sequence[Cells]) -> exp.Select:
-        """The counts of all combinations of cells, none of them grouped, as `counted` has them.
-
-        The axes are halved. The combinations of each half are columns, those of the second half
-        negated, so that a row is in both where one is above the other: DuckDB compares truth values
-        faster than it joins them by AND, and shares the work of neither by itself.
-        """
-        half = (len(cells) + 1) // 2
-        stated = [stated_cells(part) for part in cells]
-        events, joint = list[Tree](), list[Tree]()
-        sides = []
-        for axes, join in ((range(half), exp.and_), (range(half, len(cells)), exp.or_)):
-            for axis in axes:
-                for cell in stated[axis]:
-                    event = self.event(cells[axis], cell)
-                    held = event if axis < half else _negated(event)
-                    events.append(_named(held, f"e{axis}_{cell}"))
-            names = list[str | None]()
-            for names_joined in _combinations({axis: cells[axis].size for axis in axes}, stated):
-                name = names_joined[0] if names_joined else None
-                if len(names_joined) > 1:
-                    name = f"j{len(joint)}"
-                    joint.append(_named(join(*map(_column, names_joined), copy=False), name))
-                names.append(name)
-            sides.append(names)
-        rows = self._inner(events)
-        if joint:
-            rows = exp.select(exp.Star(), *joint, copy=False).from_(rows, copy=False)
-            rows = rows.subquery("s", copy=False)
-        counts = [
-            _named(self._count_both(first, second), f"n{number}")
-            for number, (first, second) in enumerate(product(*sides))
-        ]
-        return exp.select(*counts, copy=False).from_(rows, copy=False)
-
-    def _count_both(self, first: str | None, absent: str | None) -> Tree:
-        """How many rows are in one combination and not outside another, where they are named."""
-        if absent is None:
-            return self._count_where([] if first is None else [_column(first)])
-        if first is None:
-            outside = self._count_where([_column(absent)])
-            return exp.Sub(this=_count(), expression=outside)
-        return self._count_where([exp.GT(this=_column(first), expression=_column(absent))])
-
     def _count_where(self, events: Sequence[Tree]) -> Tree:
         if not events:
             return _count()
-        if self.dialect == "postgres":
+        if self.dialect.filters:
             every = exp.and_(*events, copy=False)
             return exp.Filter(this=_count(), expression=exp.Where(this=every))
         return exp.CountIf(
@@ -131,10 +78,16 @@ class StatementWriter:
         )  # many FILTERs in one statement are quadratic in DuckDB
 
     def _grouped(
-        self, axes: Mapping[int, Cells], selected: Sequence[Tree], inner: Sequence[Tree]
+        self,
+        axes: Mapping[int, Cells],
+        selected: Sequence[Tree],
+        inner: Sequence[Tree],
+        *,
+        centred: bool = False,
     ) -> exp.Select:
         """What is selected for every combination of cells of these axes that occurs; several axes
-        of two cells are one key, whose bits they are.
+        of two cells are one key, whose bits they are. `centred` puts the mean of its group beside
+        every number x.
         """
         packed = packed_axes(axes, self.dialect)
         keys = {
@@ -145,6 +98,10 @@ class StatementWriter:
         if packed:
             keys[PACKED] = _byte([self.key(axes[axis]) for axis in packed])
         rows = self._inner([*(_named(key, name) for name, key in keys.items()), *inner])
+        if centred:
+            mean = exp.Window(this=exp.Avg(this=_column("x")), partition_by=[*map(_column, keys)])
+            beside = exp.select(exp.Star(), _named(mean, CENTRE), copy=False)
+            rows = beside.from_(rows, copy=False).subquery("s", copy=False)
         statement = exp.select(*map(_column, keys), *selected, copy=False).from_(rows, copy=False)
         return statement.group_by(*map(_column, keys), copy=False) if keys else statement
 
@@ -195,7 +152,7 @@ class StatementWriter:
         """Σ z^p, p = 0..4, for every combination of cells that occurs, z = (number - middle) /
         half.
         """
-        number = exp.cast(self.column(name), exp.DataType.Type.DOUBLE)
+        number = exp.cast(_column(name), exp.DataType.Type.DOUBLE)
         scaled = exp.Div(
             this=exp.paren(exp.Sub(this=number, expression=_number(middle))),
             expression=_number(half),
@@ -210,17 +167,33 @@ class StatementWriter:
         """Rows, sum and sum of squares of a whole number about the middle of its range, all of them
         whole; mean and variance of any other; for every combination of cells that occurs.
         """
-        parts: dict[str, Tree] = {}
-        number, selected = self.column(attribute.name), [_named(_count(), "n")]
+        sums: dict[str, Tree]
+        number, x = _column(attribute.name), _column("x")
         if attribute.whole:
             whole = exp.cast(number, exp.DataType.Type.BIGINT)
             number = exp.Sub(this=whole, expression=_number(middle_of(attribute)))
-            square = exp.paren(exp.Mul(this=_column("x"), expression=_column("x")))
-            parts = {"s": exp.Sum(this=_column("x")), "q": exp.Sum(this=exp.cast(square, LONG))}
+            parts = {"s": x, **self._squares(exp.paren(exp.Mul(this=x, expression=x)))}
+            sums = {name: exp.Sum(this=part) for name, part in parts.items()}
+        elif self.dialect.variance:
+            sums = {"m": exp.Avg(this=x), "v": exp.VariancePop(this=x)}
         else:
-            parts = {"m": exp.Avg(this=_column("x")), "v": exp.VariancePop(this=_column("x"))}
-        selected += [_named(part, name) for name, part in parts.items()]
-        return self._grouped(dict(enumerate(cells)), selected, [_named(number, "x")])
+            away = exp.paren(exp.Sub(this=x, expression=_column(CENTRE)))
+            sums = {"m": exp.Avg(this=x), "v": exp.Avg(this=exp.Mul(this=away, expression=away))}
+        selected = [_named(_count(), "n"), *(_named(part, name) for name, part in sums.items())]
+        centred = not (attribute.whole or self.dialect.variance)
+        return self._grouped(
+            dict(enumerate(cells)), selected, [_named(number, "x")], centred=centred
+        )
+
+    def _squares(self, square: Tree) -> dict[str, Tree]:
+        """Squares of at most 63 bits as no sum of them overflows: as decimals, or in two halves."""
+        if self.dialect.decimals:
+            return {"q": exp.cast(square, LONG)}
+        half = _number(HALF_BITS)
+        return {
+            "high": exp.BitwiseRightShift(this=square, expression=half),
+            "low": exp.BitwiseAnd(this=square, expression=_number((1 << HALF_BITS) - 1)),
+        }
 
     def grouping_sets(self, axes: Sequence[Cells], sets: Sequence[Sequence[int]]) -> exp.Select:
         """The counts over several sets of axes, from one scan; `g` tells the sets apart by the axes
@@ -233,9 +206,7 @@ class StatementWriter:
         groups = [
             exp.Tuple(expressions=[columns[place].copy() for place in places]) for places in sets
         ]
-        grouping = exp.Anonymous(
-            this="GROUPING_ID" if self.dialect == "spark" else "GROUPING", expressions=columns
-        )
+        grouping = exp.Anonymous(this=self.dialect.grouping, expressions=columns)
         selected = [
             *(column.copy() for column in columns),
             _named(_count(), "n"),
@@ -262,10 +233,7 @@ class StatementWriter:
 
     def items(self, attribute: Attribute) -> exp.Select:
         """How many baskets hold each item, from one pass over the lists."""
-        unnested = exp.Anonymous(
-            this="EXPLODE" if self.dialect == "spark" else "UNNEST",
-            expressions=[_column(attribute.name)],
-        )
+        unnested = exp.Anonymous(this=self.dialect.unnest, expressions=[_column(attribute.name)])
         return (
             exp.select(_column("item"), _named(_count(), "n"))
             .from_(self._inner([_named(unnested, "item")]))
@@ -287,14 +255,9 @@ class StatementWriter:
         ]
         return exp.select(*counts, _named(_count(), "n")).from_(self.rows_from.copy())
 
-    @property
-    def _in_blocks(self) -> bool:
-        """Whether the engine keeps the extremes of blocks of rows, as DuckDB does but of text."""
-        return self.dialect == "duckdb" and not self.flags
-
     def _strangers(self, name: str, attribute: Attribute, kinds: pa.Schema) -> Tree:
         tests = _strange(name, attribute, kinds, self.dialect)
-        if not self._in_blocks:
+        if not self.dialect.columnar or self.flags:  # of text, no extremes are known
             absent = exp.Is(this=_column(name), expression=exp.null())
             return self._count_where([exp.or_(absent, *tests, *_beyond(attribute, _column(name)))])
         # Of nulls and extremes DuckDB keeps account for every block, and then reads no row.
@@ -319,17 +282,14 @@ class StatementWriter:
         rows = exp.select(*selected, copy=False).from_(self.rows_from.copy(), copy=False)
         return rows.subquery("r", copy=False)
 
-    def column(self, name: str) -> Tree:
-        """A column of the rows."""
-        return _column(name)
-
     def holds(self, attribute: Items, item: int) -> Tree:
         """Whether a basket holds an item."""
         label = attribute.labels[item]
         if self.flags:
             return exp.EQ(this=_column(label), expression=exp.Literal.string("1"))
-        value = _item_literal(attribute, label)
-        if self.dialect == "postgres":
+        literal = exp.Literal.number if whole_items(attribute) else exp.Literal.string
+        value = literal(label)
+        if self.dialect.any_of_list:
             return exp.EQ(this=value, expression=exp.Any(this=exp.paren(_column(attribute.name))))
         return exp.ArrayContains(this=_column(attribute.name), expression=value)
 
@@ -340,17 +300,8 @@ class StatementWriter:
             assert part.item is not None
             held = self.holds(attribute, part.item)
             return held if cell else exp.not_(held)
-        if isinstance(attribute, Numeric):
-            return self._between(part, attribute, cell)
-        return self._one_of(attribute, np.flatnonzero(part.group == cell))
-
-    def _one_of(self, attribute: Attribute, codes: NDArray[Any]) -> Tree:
-        words = [exp.Literal.string(attribute.labels[code]) for code in codes]
-        if len(words) > 1:
-            return exp.In(this=_column(attribute.name), expressions=words)
-        return exp.EQ(this=_column(attribute.name), expression=words[0]) if words else exp.false()
-
-    def _between(self, part: Cells, attribute: Numeric, cell: int) -> Tree:
+        if not isinstance(attribute, Numeric):
+            return self._one_of(attribute, np.flatnonzero(part.group == cell))
         starts, owners = runs_of(part)
         ends = np.r_[starts[1:], attribute.size]
         runs = [
@@ -358,6 +309,12 @@ class StatementWriter:
             for place in np.flatnonzero(owners == cell)
         ]
         return exp.or_(*runs, copy=False) if runs else exp.false()
+
+    def _one_of(self, attribute: Attribute, codes: NDArray[Any]) -> Tree:
+        words = [exp.Literal.string(attribute.labels[code]) for code in codes]
+        if len(words) > 1:
+            return exp.In(this=_column(attribute.name), expressions=words)
+        return exp.EQ(this=_column(attribute.name), expression=words[0]) if words else exp.false()
 
     def _run(self, part: Cells, attribute: Numeric, start: int, end: int) -> Tree:
         """Whether a number's code lies in start..end-1, by its value on the grid."""
@@ -369,7 +326,7 @@ class StatementWriter:
             return exp.GTE(this=column, expression=low)
         if end == start + 1:
             return exp.EQ(this=column, expression=low)
-        if self.dialect != "duckdb":  # elsewhere one BETWEEN is cheaper than two comparisons
+        if not self.dialect.columnar:  # elsewhere one BETWEEN is cheaper than two comparisons
             return exp.Between(this=column, low=low, high=high)
         reached = exp.paren(exp.GTE(this=column, expression=low), copy=False)
         passed = exp.paren(exp.GT(this=column.copy(), expression=high), copy=False)
@@ -393,25 +350,6 @@ class StatementWriter:
             if len(codes):
                 case = case.when(self._one_of(attribute, codes), exp.Literal.number(cell))
         return case
-
-
-def _combinations(sizes: Mapping[int, int], stated: Sequence[Sequence[int]]) -> Iterator[list[str]]:
-    """The names of the cells that every combination of these axes states."""
-    for choice in product(*map(range, sizes.values())):
-        yield [
-            f"e{axis}_{cell}"
-            for axis, cell in zip(sizes, choice, strict=True)
-            if cell in stated[axis]
-        ]
-
-
-def _negated(event: Tree) -> Tree:
-    """The contrary of a condition: a comparison turned round, which costs no more than itself."""
-    compared = event.this if isinstance(event, exp.Paren) else event
-    contrary = CONTRARY.get(type(compared))
-    if contrary is None:
-        return exp.not_(event, copy=False)
-    return exp.paren(contrary(this=compared.this, expression=compared.expression), copy=False)
 
 
 def _byte(events: Sequence[Tree], first: int = 0) -> Tree:
@@ -447,7 +385,7 @@ def _beyond(attribute: Attribute, least: Tree, most: Tree | None = None) -> list
     ]
 
 
-def _strange(name: str, attribute: Attribute, kinds: pa.Schema, dialect: str) -> list[Tree]:
+def _strange(name: str, attribute: Attribute, kinds: pa.Schema, dialect: Dialect) -> list[Tree]:
     """The ways in which a value between the extremes may be none of the domain's."""
     column, tests = _column(name), list[Tree]()
     if not isinstance(attribute, Numeric):
@@ -456,13 +394,18 @@ def _strange(name: str, attribute: Attribute, kinds: pa.Schema, dialect: str) ->
         if len(words) > FEW_LABELS:
             return [exp.not_(exp.In(this=column, expressions=words))]
         return [exp.and_(*(exp.NEQ(this=column.copy(), expression=word) for word in words))]
+    if not dialect.typed:
+        wanted = ("integer",) if attribute.whole else ("integer", "real")
+        kinds_of = [exp.Literal.string(each) for each in wanted]
+        found = exp.Anonymous(this="TYPEOF", expressions=[column])
+        return [exp.not_(exp.In(this=found, expressions=kinds_of))]
     kind = kinds.field(name).type
     if attribute.whole and not pa.types.is_integer(kind):
         tests.append(exp.NEQ(this=exp.Floor(this=column.copy()), expression=column.copy()))
     if pa.types.is_floating(kind):  # a number that is none is no extreme, so it is looked for
         # DuckDB takes ISNAN for a comparison, and a block whose extremes are numbers for sound.
-        finite = exp.Anonymous(this="ISFINITE", expressions=[column.copy()])
-        tests.append(exp.not_(finite) if dialect == "duckdb" else exp.IsNan(this=column.copy()))
+        finite = exp.Anonymous(this=dialect.finite or "", expressions=[column.copy()])
+        tests.append(exp.not_(finite) if dialect.finite else exp.IsNan(this=column.copy()))
     return tests
 
 
@@ -513,7 +456,9 @@ def _number(value: Any) -> Tree:
     return exp.Neg(this=literal) if number < 0 else literal
 
 
-def _item_literal(attribute: Items, label: str) -> Tree:
-    """An item as files hold it: a whole number where all items are."""
+def whole_items(attribute: Items) -> bool:
+    """Whether files and tables hold the items of a column as whole numbers, since all of them
+    are.
+    """
     held = attribute.decode(Bits.zeros(0, attribute.size)).type.value_type
-    return exp.Literal.number(label) if pa.types.is_integer(held) else exp.Literal.string(label)
+    return bool(pa.types.is_integer(held))

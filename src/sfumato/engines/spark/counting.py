@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,12 +17,16 @@ from sqlglot import exp
 
 from sfumato.bits import Bits
 from sfumato.counting.bitmaps import itemset_counts
-from sfumato.counting.sql import row_of
+from sfumato.counting.sql import Dialect, Relation, SqlCounter
+from sfumato.counting.sql.dialect import Tree
+from sfumato.counting.sql.kept import KeptCounts
 from sfumato.domain import Cells, Domain, Items, Numeric, as_bits
 from sfumato.engines.spark.records import map_in_arrow, quoted, read_csv
-from sfumato.engines.spark.refusals import told, without_values
+from sfumato.engines.spark.refusals import in_one_line, without_values
 from sfumato.engines.spark.storage import Place
 from sfumato.errors import FileError
+from sfumato.observation import ItemsetCounter, ItemSource
+from sfumato.source import Release
 from sfumato.table.readers import flat_names
 from sfumato.table.table import Provenance, check_names, encode_batch
 
@@ -33,34 +37,28 @@ if TYPE_CHECKING:
 PACKED_BITS = (
     1 << 25
 )  # of a block of baskets: 4 MB, which is what a row of a cached frame should weigh at most
+SPARK = Dialect("spark", grouping="GROUPING_ID", unnest="EXPLODE", filters=False)
 PACKED, COUNTED = "rows bigint, words binary", "itemset bigint, count bigint"
 
 
 @dataclass(frozen=True, eq=False)
-class SparkRelation:
+class SparkRelation(Relation):
     """The rows of a Spark frame, under a name that SQL knows."""
 
     frame: DataFrame
     where: str = "this frame"
     flags: bool = False
-    dialect: ClassVar[str] = "spark"
+    dialect: Dialect = SPARK
 
     @cached_property
-    def _view(self) -> str:
+    def rows_from(self) -> Tree:
         name = f"sfumato_{uuid.uuid4().hex}"
         self.frame.createOrReplaceTempView(name)
-        return name
-
-    @property
-    def rows_from(self) -> exp.Expression:
-        return exp.table_(exp.to_identifier(self._view, quoted=True))
+        return exp.table_(exp.to_identifier(name, quoted=True))
 
     def fetch(self, statement: str) -> pa.Table:
-        with told(self.where):
+        with in_one_line(self.where):
             return self.frame.sparkSession.sql(statement).toArrow()
-
-    def row(self, statement: str) -> Sequence[Any]:
-        return row_of(self.fetch(statement))
 
 
 def spark_release(session: SparkSession, url: str) -> tuple[SparkRelation, Provenance, int | None]:
@@ -84,7 +82,7 @@ def spark_release(session: SparkSession, url: str) -> tuple[SparkRelation, Prove
 def spark_relation(session: SparkSession, url: str, domain: Domain) -> SparkRelation:
     """The rows of a file or folder over a domain: Parquet, CSV or FIMI by its name."""
     name = url.lower().removesuffix(".gz")
-    with told(f"'{url}'"):
+    with in_one_line(f"'{url}'"):
         if name.endswith(".csv"):
             return SparkRelation(_typed(read_csv(session, url), domain), url, flags=True)
         if name.endswith(".dat"):
@@ -151,14 +149,10 @@ class PackedBaskets:
         return Bits.stack([_bits(part, columns[self._name(part)]) for part in self.parts])
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        part = context.partitionId() if context else 0
         most = max(64, PACKED_BITS // max(self.items, 1))
         for batch in batches:
             for start in range(0, batch.num_rows, most):
-                with without_values(part):
+                with without_values():
                     bits = self.pack(batch.slice(start, most))
                 yield pa.record_batch(
                     [pa.array([bits.rows]), pa.array([bits.words.tobytes()])], ["rows", "words"]
@@ -208,7 +202,7 @@ class SparkBaskets:
             np.ascontiguousarray(itemsets, dtype=np.int32)
         )
         counted = map_in_arrow(self._packed, PartitionCounts(wanted, self.items), COUNTED)
-        with told("the baskets"):
+        with in_one_line("the baskets"):
             found = counted.groupBy("itemset").sum("count").toArrow()
         wanted.destroy()
         counts = np.zeros(len(itemsets), dtype=np.int64)
@@ -238,3 +232,25 @@ class PartitionCounts:
                 total += itemset_counts(Bits(block, rows), itemsets)
         held = np.flatnonzero(total)
         yield pa.record_batch([pa.array(held), pa.array(total[held])], ["itemset", "count"])
+
+
+@dataclass(frozen=True, eq=False)
+class SparkCounter(SqlCounter):
+    """Counts by Spark: cells by SQL, itemsets by the bitmaps that each partition keeps."""
+
+    def baskets(self, sources: Sequence[ItemSource]) -> ItemsetCounter:
+        assert isinstance(self.relation, SparkRelation)
+        if self.relation.flags:  # a CSV file holds one column an item, which SQL counts as they are
+            return super().baskets(sources)
+        packing = PackedBaskets(self.domain, tuple(sources))
+        return SparkBaskets(self.relation.frame, packing, self.rows)
+
+
+def open_with_spark(session: SparkSession, place: str, *, cache: bool = False) -> Release:
+    """The release in a perturbed file or folder that Spark can reach."""
+    relation, provenance, rows = spark_release(session, place)
+    reports = provenance.mechanism.reports
+    kept = None
+    if cache:
+        kept = KeptCounts.of(provenance.release, reports, Place(session, place).state)
+    return Release(SparkCounter(reports, relation, rows, kept), provenance)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from sfumato.domain import Columns, Domain
 from sfumato.engines.spark.records import Form, SparkRecords, map_in_arrow, quoted
-from sfumato.engines.spark.refusals import told, without_values
+from sfumato.engines.spark.refusals import in_one_line, without_values
 from sfumato.engines.spark.storage import Place, appearing
 from sfumato.errors import DataError, FileError, ParameterError
 from sfumato.files import OVERWRITE
@@ -80,12 +80,12 @@ class PartitionReports:
         from pyspark import TaskContext
 
         context = TaskContext.get()
-        assert context is not None
-        part = context.partitionId()
-        rng, work, rows = Keystream(self.key).derive(part), self.work.value, 0
+        assert context is not None  # without a number every part would draw the same noise
+        rng, rows = Keystream(self.key).derive(context.partitionId()), 0
+        work = self.work.value
         order = rng.derive(0)
         for batch in batches:
-            with without_values(part):
+            with without_values():
                 reports = work.reports(batch, rows + 1, rng, order)
             rows += batch.num_rows
             yield reports
@@ -156,7 +156,7 @@ def perturb_records(
     provenance = replace(provenance_of(mechanism, rng, copies), shuffled=not keep_order)
     domain = mechanism.domain if schema is None else schema.project(mechanism.domain.names)
     work = PartitionWork(mechanism, domain, records.form, records.names(domain), copies, keep_order)
-    with appearing(place) as temporary, told(records.where):
+    with appearing(place) as temporary, in_one_line(records.where):
         _write(records, work, rng, temporary, provenance.release)
         rows = records.frame.sparkSession.read.parquet(temporary.url).count()
         if not rows:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.domain import Attribute, Columns, Domain
-from sfumato.engines.spark.refusals import told, without_values
+from sfumato.engines.spark.refusals import in_one_line, without_values
 from sfumato.engines.spark.storage import Place
 from sfumato.errors import DataError
 from sfumato.table.baskets import Universe, basket_domain, no_items, parse_baskets
@@ -120,7 +120,7 @@ class SparkRecords:
 
     def found_items(self) -> Domain:
         """The domain of the item ids that occur in baskets, found by the engine."""
-        with told(self.where):
+        with in_one_line(self.where):
             found = map_in_arrow(self.frame, _ids, "id bigint").distinct().toArrow()
         if not found.num_rows:
             raise no_items(self.where)
@@ -147,12 +147,9 @@ def read_csv(session: SparkSession, url: str) -> DataFrame:
 
 
 def _ids(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    part, lines = context.partitionId() if context else 0, 0
+    lines = 0
     for batch in batches:
-        with without_values(part):
+        with without_values():
             ids = np.unique(parse_baskets(_text(batch), lines + 1).ids)
         lines += batch.num_rows
         yield pa.record_batch([pa.array(ids)], ["id"])

@@ -13,22 +13,26 @@ from typing import Any
 from sfumato.errors import DataError, ServerError, SfumatoError
 
 REFUSED = "sfumato refused: "  # what stands before the JSON of an error that a worker raises
-TOLD = ("row", "line", "column", "kind", "found")  # the facts that hold no value of a record
+SHOWN = ("row", "line", "column", "kind", "found")  # the facts that hold no value of a record
 
 
 @contextmanager
-def without_values(part: int) -> Iterator[None]:
+def without_values() -> Iterator[None]:
     """Errors about records told by row and column alone."""
     try:
         yield
     except Exception as error:
         known = error.facts if isinstance(error, SfumatoError) else {"kind": type(error).__name__}
-        facts = {name: known[name] for name in TOLD if name in known}
-        raise RuntimeError(REFUSED + json.dumps({"part": part, **facts})) from None
+        facts = {name: known[name] for name in SHOWN if name in known}
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        facts["part"] = context.partitionId() if context else 0
+        raise RuntimeError(REFUSED + json.dumps(facts)) from None
 
 
 @contextmanager
-def told(where: str) -> Iterator[None]:
+def in_one_line(where: str) -> Iterator[None]:
     """What went wrong in Spark, told in one line."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException

@@ -184,17 +184,13 @@ def appearing(place: Place) -> Iterator[Place]:
         yield temporary
         if place.exists:
             place.rename(aside)
-        _take_place(temporary, place, aside)
+        try:
+            temporary.rename(place)
+        except BaseException:
+            if aside.exists:
+                aside.rename(place)
+            raise
     except BaseException:
         temporary.delete()
         raise
     aside.delete()
-
-
-def _take_place(temporary: Place, place: Place, aside: Place) -> None:
-    try:
-        temporary.rename(place)
-    except BaseException:
-        if aside.exists:
-            aside.rename(place)
-        raise
