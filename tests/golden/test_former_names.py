@@ -1,9 +1,15 @@
 """What moved since 0.1.0 still has its old name, with a warning that says the new one."""
 
+import numpy as np
 import pytest
 
 import sfumato
+from sfumato.audit import audit_release
+from sfumato.domain import Category, Domain
+from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mechanisms.registry import mechanism_class
+from sfumato.randomness import seeded
+from sfumato.table import Table, perturb_table
 
 
 def test_a_class_of_0_1_0() -> None:
@@ -18,3 +24,11 @@ def test_an_unknown_name_is_still_unknown() -> None:
 
 def test_the_mechanism_of_0_1_0() -> None:
     assert mechanism_class("swapping").name == "permuting"
+
+
+def test_the_power_of_an_audit() -> None:
+    truth = Table(Domain((Category("coin", ("heads", "tails")),)), (np.arange(100) % 2,))
+    release = perturb_table(truth, GammaDiagonal(truth.domain, 3), seeded(1), keep_order=True)
+    audit = audit_release(release, truth, rng=seeded(2))
+    with pytest.warns(DeprecationWarning, match=r"is now Audit\.power"):
+        assert audit.sight is audit.power and audit.power is not None
