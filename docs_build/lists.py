@@ -108,7 +108,7 @@ RESULTS = {
     "`sf.NaiveBayes` and `sf.Reconstructed` share",
     "sfumato.mine.quality.Quality": "From the `quality` of a classifier",
     "sfumato.plan.options.Plan": "From `sf.plan`",
-    "sfumato.plan.options.Offer": "One line of a `Plan`",
+    "sfumato.plan.options.Candidate": "One line of a `Plan`",
     "sfumato.audit.result.Audit": "From `sf.audit`",
     "sfumato.evaluate.LengthErrors": "From `sf.itemset_errors`, one for each length",
     "sfumato.publish.identify.Identification": "From `sf.identify`",

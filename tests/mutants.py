@@ -5,7 +5,7 @@ must find it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -17,6 +17,7 @@ from sfumato.mechanisms.base import Mechanism, rows_of
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mechanisms.retention import Retention
+from sfumato.mechanisms.steps.base import run_steps
 from sfumato.randomness import Keystream, seeded
 
 SEX = Category("sex", ("female", "male"))
@@ -114,8 +115,8 @@ class ColumnsShareKeystream(Retention):
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         return tuple(
-            own.randomise(np.asarray(column), rng.derive(0))
-            for own, column in zip(self.columns, columns, strict=True)
+            run_steps([replace(step, columns=(0,), reports=(0,))], (column,), rng.derive(0))[0]
+            for step, column in zip(self.steps(), columns, strict=True)
         )
 
 

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from sfumato.cli import app
 from sfumato.domain import Attribute, Category, Domain, Numeric
 from sfumato.mine.cube import query
-from sfumato.plan.questions import _halves
+from sfumato.plan.workload import _halves
 from sfumato.randomness import seeded
 from sfumato.source import Exact, Release, perturb
 from sfumato.source import open as open_release

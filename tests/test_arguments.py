@@ -847,7 +847,7 @@ def of_mechanisms(folder: Path) -> dict[str, Call]:
 def of_results(folder: Path) -> dict[str, Call]:
     """What can be asked of results."""
     found, rules, answer = (results()[name] for name in ("Itemsets", "Rules", "CubeResult"))
-    plan, offer, tree = (results()[name] for name in ("Plan", "Offer", "Tree"))
+    plan, offer, tree = (results()[name] for name in ("Plan", "Candidate", "Tree"))
     typed = {"data": "people.csv", "schema": "s.toml", "items": None}
     within = {"within": 0.1, "level": 0.9}
     made: dict[str, Call] = {
@@ -865,15 +865,15 @@ def of_results(folder: Path) -> dict[str, Call]:
         },
         "Itemsets.top": (found.top, {"number": 2}),
         "Itemsets.where": (found.where, {"mask": np.ones(len(found), bool)}),
-        "Offer.calls": (
+        "Candidate.calls": (
             offer.calls,
             {"promise": thing("guarantee"), "data": "people", "schema": "schema"},
         ),
-        "Offer.command": (
+        "Candidate.command": (
             offer.command,
             {"promise": thing("guarantee"), **typed, "output": "out.parquet"},
         ),
-        "Offer.to_dict": (offer.to_dict, {"rho1": 0.05, "command": None}),
+        "Candidate.to_dict": (offer.to_dict, {"rho1": 0.05, "command": None}),
         "Audit.findings": (results()["Audit"].findings, {"most": 3}),
         "Audit.worst": (results()["Audit"].worst, {"most": 3}),
         "Plan.commands": (plan.commands, typed),

@@ -21,20 +21,21 @@ from sfumato.audit import audit_release
 from sfumato.audit.agreement import Agreements, triples
 from sfumato.audit.amplification import FAR_ITEMS, _record, chosen_records
 from sfumato.audit.auditing import _checks
+from sfumato.audit.baskets import BasketFit
 from sfumato.audit.breaches import least_shares
-from sfumato.audit.check import Check, bounded, counted, fit
-from sfumato.audit.order import permutation_check
 from sfumato.audit.paired import Paired
-from sfumato.audit.position import (
+from sfumato.audit.places import (
     longest_run,
     modulo_check,
+    permutation_check,
     run_check,
     run_log,
     stretches,
     total_check,
 )
+from sfumato.audit.resampled import sound
 from sfumato.audit.result import CHECKS_SHARE, OTHER_SHARE
-from sfumato.audit.twins import sound
+from sfumato.audit.score import Check, bounded, counted, fit
 from sfumato.bits import Bits
 from sfumato.domain import Category, Columns, Domain, Items, Numeric
 from sfumato.errors import DataError, ParameterError
@@ -60,6 +61,10 @@ def table(domain: Domain, rows: int = ROWS, seed: int = 3) -> Table:
 
 def released(truth: Table, mechanism: Mechanism, seed: int = 5, copies: int = 1) -> Table:
     return perturb_table(truth, mechanism, seeded(seed), copies=copies, keep_order=True)
+
+
+def agreements(paired: Paired) -> Agreements | None:
+    return BasketFit(paired).agreements() if paired.in_baskets else Agreements.of_records(paired)
 
 
 @pytest.mark.parametrize("rows", [8_000, pytest.param(60_000, marks=pytest.mark.soak)])
@@ -164,10 +169,10 @@ def test_a_shuffled_release_is_audited_with_its_order_and_without(
     release, order = shuffled(released(truth, mechanism, copies=copies), seeded(11))
     known = audit_release(release, truth, order=order, rng=seeded(3))
     assert known.clean, known.violations
-    assert known.sight is not None and known.breaches is not None
+    assert known.power is not None and known.breaches is not None
     unknown = audit_release(release, truth, rng=seeded(3))
     assert unknown.clean, unknown.violations
-    assert unknown.attacks == () and unknown.breaches is None and unknown.sight is None
+    assert unknown.attacks == () and unknown.breaches is None and unknown.power is None
     assert "--order" in unknown.left_out[0] and unknown.left_out[0] in unknown.sentences()
     assert len(unknown.checks) < len(known.checks)
     wrong = audit_release(release, truth, order=np.roll(order, copies), rng=seeded(3))
@@ -312,7 +317,7 @@ def test_the_smallest_leaks_that_are_stated_are_found(mechanism: Mechanism) -> N
     """
     truth = table(mechanism.domain)
     audit = audit_release(released(truth, mechanism), truth, rng=seeded(3))
-    seen = audit.sight
+    seen = audit.power
     assert seen is not None and seen.in_a_row and seen.scattered and seen.every
 
     level = 1e-3 / 2 / len(audit.checks)
@@ -324,7 +329,7 @@ def test_the_smallest_leaks_that_are_stated_are_found(mechanism: Mechanism) -> N
         hits = 0
         for seed in range(5):
             release = released(truth, broken(*arguments), seed)
-            series = Agreements.of(Paired.of(release, truth))
+            series = agreements(Paired.of(release, truth))
             assert series is not None
             hits += check(series).p_value < level
         return hits
@@ -339,10 +344,10 @@ def test_the_smallest_leaks_that_are_stated_are_found(mechanism: Mechanism) -> N
         return slice(3, rows, size)
 
     def whole(series: Agreements) -> Check:
-        return total_check(series.series)
+        return total_check(series.scores)
 
     def modulo(series: Agreements) -> Check:
-        return modulo_check(series.series)
+        return modulo_check(series.scores)
 
     assert found(run, seen.in_a_row, run_check) == 5
     assert found(run, seen.in_a_row // 2, run_check) == 0
@@ -355,13 +360,13 @@ def test_the_smallest_leaks_that_are_stated_are_found(mechanism: Mechanism) -> N
 def test_the_smallest_leaks_are_told_and_not_overstated() -> None:
     truth = table(PEOPLE, 2000)
     audit = audit_release(released(truth, GammaDiagonal(PEOPLE, 19)), truth, rng=seeded(1))
-    assert audit.sight is not None
+    assert audit.power is not None
     words = " ".join(audit.sentences())
-    assert f"{audit.sight.in_a_row} or more records unchanged in a row" in words
-    assert f"one in {audit.sight.every} or more unchanged at even steps" in words
+    assert f"{audit.power.in_a_row} or more records unchanged in a row" in words
+    assert f"one in {audit.power.every} or more unchanged at even steps" in words
     few = table(PEOPLE, 12)
     tiny = audit_release(released(few, GammaDiagonal(PEOPLE, 19)), few, rng=seeded(1))
-    assert tiny.sight is not None and tiny.sight.every is None and tiny.sight.scattered is None
+    assert tiny.power is not None and tiny.power.every is None and tiny.power.scattered is None
     assert "too small to see any" in " ".join(tiny.sentences())
 
 
@@ -370,8 +375,8 @@ def test_every_thousandth_row_is_too_little_to_see_and_the_audit_says_so() -> No
     truth = table(PEOPLE)
     broken = raw_where(GammaDiagonal, "Every1000th", lambda rows: slice(999, rows, 1000))
     audit = audit_release(released(truth, broken(PEOPLE, 19)), truth, rng=seeded(5))
-    assert audit.clean and audit.sight is not None and audit.sight.every is not None
-    assert audit.sight.every < 1000
+    assert audit.clean and audit.power is not None and audit.power.every is not None
+    assert audit.power.every < 1000
 
 
 def test_bounds_of_sums_hold_and_are_not_idle() -> None:
@@ -413,18 +418,18 @@ def test_stretches_cover_every_place_and_both_ends() -> None:
 
 def test_rows_are_folded_as_modulo_says() -> None:
     """The classes of every modulus, the small ones merged from large ones, against plain sums."""
-    from sfumato.audit.position import _classes
+    from sfumato.audit.places import _classes
 
     truth = table(PEOPLE, 503)
-    found = Agreements.of(Paired.of(released(truth, Retention(PEOPLE, 0.4)), truth))
+    found = agreements(Paired.of(released(truth, Retention(PEOPLE, 0.4)), truth))
     assert found is not None
     moduli = range(2, 126)
-    for modulus, left, variance in _classes(found.series, 503, moduli):
-        for place, one in enumerate(found.series):
+    for modulus, left, variance in _classes(found.scores, 503, moduli):
+        for place, one in enumerate(found.scores):
             rows = np.arange(503) % modulus
             assert np.allclose(left[:, place], np.bincount(rows, one.left))
             assert np.allclose(variance[:, place], np.bincount(rows, one.variance))
-    assert modulo_check(found.series).p_value > 1e-3
+    assert modulo_check(found.scores).p_value > 1e-3
 
 
 def test_agreement_is_what_enumeration_says() -> None:
@@ -434,7 +439,7 @@ def test_agreement_is_what_enumeration_says() -> None:
     for mechanism in (BitFlip(SHOP, 0.9, 0.7), CutAndPaste(SHOP, 3, 0.2)):
         few = table(SHOP, 7)
         truth = few.take(np.repeat(np.arange(7), 40_000))
-        found = Agreements.of(Paired.of(released(truth, mechanism), truth))
+        found = agreements(Paired.of(released(truth, mechanism), truth))
         assert found is not None
         whole, each = found.whole, (7, 40_000)
         assert np.allclose(

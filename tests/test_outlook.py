@@ -8,8 +8,8 @@ import pytest
 
 from sfumato.domain import Category, Domain
 from sfumato.mechanisms.questionnaire import Questionnaire
-from sfumato.plan.outlook import SAID, USABLE, Outlook, _rounded
-from sfumato.plan.questions import Demand
+from sfumato.plan.sample_sizes import SAID, USABLE, SampleSizes, _rounded
+from sfumato.plan.workload import PlanWorkload
 from sfumato.privacy.guarantee import Guarantee
 
 NINETEEN = Guarantee(19)
@@ -20,8 +20,8 @@ def columns(number: int, values: int) -> Domain:
     return Domain(tuple(Category(f"c{place}", labels) for place in range(number)))
 
 
-def outlook(domain: Domain, people: int) -> Outlook:
-    return Outlook(Questionnaire.promising(NINETEEN, domain), Demand(domain), people)
+def outlook(domain: Domain, people: int) -> SampleSizes:
+    return SampleSizes(Questionnaire.promising(NINETEEN, domain), PlanWorkload(domain), people)
 
 
 @pytest.mark.parametrize(
@@ -78,5 +78,7 @@ def test_the_promise_named_is_the_strictest_that_would_do() -> None:
     (said,) = [each for each in found.remedies() if each.startswith("promise gamma")]
     gamma = int(said.split()[2])
     asked = columns(6, 8)
-    enough = Outlook(Questionnaire.promising(Guarantee(gamma), asked), Demand(asked), 3000)
+    enough = SampleSizes(
+        Questionnaire.promising(Guarantee(gamma), asked), PlanWorkload(asked), 3000
+    )
     assert gamma > 19 and enough.usable and said.endswith("instead of 19")

@@ -9,7 +9,6 @@ import time
 import warnings
 from collections import Counter
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,11 +28,11 @@ from sfumato.mechanisms.randomized_gamma import RandomizedGamma
 from sfumato.mechanisms.retention import Retention
 from sfumato.mechanisms.square_wave import SquareWave
 from sfumato.mine.cube import query
-from sfumato.plan import Offer, Plan, plan_release, privacy_curve
+from sfumato.plan import Candidate, Plan, plan_release, privacy_curve
 from sfumato.plan.planning import HOPELESS, PrivacyCurve, _nearest
 from sfumato.plan.prediction import Item, itemset_variance
-from sfumato.plan.questions import Demand
 from sfumato.plan.rounds import CAP, SHARES, WANTED, InRounds, how_many
+from sfumato.plan.workload import PlanWorkload, predict
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
 from sfumato.source import Exact, Release, perturb
@@ -95,7 +94,7 @@ def agrees(predicted: float, estimates: np.ndarray | list[float]) -> None:
 @every_mechanism
 def test_itemsets_ranges_and_means_come_out_as_predicted(name: str) -> None:
     """People spread evenly, as the plan assumes: the cut nearest to the middle then halves them."""
-    mechanism, questions = MECHANISMS[name], Demand(PEOPLE)
+    mechanism, questions = MECHANISMS[name], PlanWorkload(PEOPLE)
     truth = people({"age": even(60), "pet": even(3), "sex": even(2)})
     itemsets, bins, middles = counted(mechanism, truth)
     for length, found in itemsets.items():
@@ -103,11 +102,12 @@ def test_itemsets_ranges_and_means_come_out_as_predicted(name: str) -> None:
         variance = itemset_variance(mechanism, tuple(Item(name, 0) for name in items), shares)
         agrees(math.sqrt(ROWS * variance), found)
     agrees(
-        questions.range_spread(mechanism) * math.sqrt(ROWS),
+        predict(mechanism, questions.counts(mechanism)) * math.sqrt(ROWS),
         bins[:, len(middles) // 2 :].sum(axis=1),
     )
     agrees(
-        questions.mean_spread(mechanism, AGE) / math.sqrt(ROWS), (bins @ middles) / bins.sum(axis=1)
+        predict(mechanism, [questions.mean(mechanism, AGE)]) / math.sqrt(ROWS),
+        (bins @ middles) / bins.sum(axis=1),
     )
 
 
@@ -154,7 +154,7 @@ def census() -> Plan:
     return plan_release(CENSUS, 48_842, guarantee=NINETEEN)
 
 
-def option(plan: Plan, name: str) -> Offer:
+def option(plan: Plan, name: str) -> Candidate:
     return next(option for option in plan.options if option.name == name)
 
 
@@ -336,17 +336,17 @@ def test_a_useless_offer_says_how_many_people_would_do(
 
 def test_itemsets_stand_for_all_columns_and_values() -> None:
     """Sixteen of each length or a little more, each column and each value as often as another."""
-    questions = Demand(CENSUS)
+    questions = PlanWorkload(CENSUS)
     for length in (1, 2, 3):
         chosen = questions.itemsets(length)
         assert 16 <= len(chosen) < 32 + length and all(len(items) == length for items in chosen)
         assert len(set(chosen)) > 10
         columns = Counter(item.attribute for items in chosen for item in items)
         assert set(columns) == set(CENSUS.names) or length > 1
-    pairs = Demand(Domain((PET, SEX))).itemsets(2)
+    pairs = PlanWorkload(Domain((PET, SEX))).itemsets(2)
     assert {(a.place, b.place) for a, b in pairs} == {(p, s) for p in range(3) for s in range(2)}
     shop = Domain((Items("items", tuple("abcdefgh")),))
-    assert [[item.place for item in items] for items in Demand(shop).itemsets(3)] == [
+    assert [[item.place for item in items] for items in PlanWorkload(shop).itemsets(3)] == [
         [0, 1, 2],
         [3, 4, 5],
     ]
@@ -355,7 +355,7 @@ def test_itemsets_stand_for_all_columns_and_values() -> None:
 def test_the_condition_told_is_the_worst() -> None:
     uneven = Domain((Category("a", ("x", "y")), Category("b", ("x", "y"))))
     mechanism = Retention(uneven, {"a": 0.9, "b": 0.2})
-    _, condition = Demand(uneven).itemset_figures(mechanism, 1)
+    _, condition = PlanWorkload(uneven).itemset_figures(mechanism, 1)
     assert condition == pytest.approx(5)  # of b: 1 / 0.2
 
 
@@ -390,15 +390,9 @@ def test_a_questionnaire_asks_what_the_purpose_needs() -> None:
         assert options is None or best.options == options
         again = Questionnaire.promising(NINETEEN, CENSUS, **best.options)
         assert again == best.mechanism
-        demand = Demand(CENSUS, 0.02, wish.get("target"), tuple(wish.get("pairs", ())))
-        ways = {
-            "classes": demand.class_spread,
-            "counts": demand.range_spread,
-            "pairs": demand.pair_spread,
-            "itemsets": partial(demand.support_spread, length=2),
-        }
-        spread = ways[wish.get("purpose", "itemsets")]
-        assert spread(best.mechanism) < 0.99 * spread(usual)
+        named = {"purpose": wish.get("purpose", "itemsets"), "target": wish.get("target")}
+        asked = PlanWorkload(CENSUS, pairs=tuple(wish.get("pairs", ())), length=2, **named)
+        assert asked.predict(best.mechanism) < 0.99 * asked.predict(usual)
         for name, value in best.options.items():
             assert f"--{name} {value}" in best.command()
 
@@ -411,7 +405,7 @@ def test_the_outlook_agrees_with_the_unbiased_answers() -> None:
     )
     table = Table(CENSUS.binned(), columns)
     plan = plan_release(CENSUS, 40_000, guarantee=NINETEEN)
-    assert plan.outlook is not None
+    assert plan.sample_sizes is not None
     truth = Exact(table)
     names = ("age", "sex")
     cells = math.prod(truth.marginal(names).value.shape)
@@ -421,12 +415,12 @@ def test_the_outlook_agrees_with_the_unbiased_answers() -> None:
         found = perturb(table, mechanism, seeded(seed)).marginal(names)
         off.append(np.abs(found.value - truth.marginal(names).value).mean() / (40_000 / cells))
     axes = tuple(sorted(CENSUS.private.index(name) for name in names))
-    alone = replace(plan.outlook, sets=(axes,))
+    alone = replace(plan.sample_sizes, sets=(axes,))
     assert np.mean(off) == pytest.approx(alone.even * 0.02 * cells, rel=0.15)
-    assert plan.outlook.least < plan.outlook.even
-    fewer, more = plan.outlook.by_people()[0], plan.outlook.by_people()[-1]
+    assert plan.sample_sizes.least < plan.sample_sizes.even
+    fewer, more = plan.sample_sizes.by_people()[0], plan.sample_sizes.by_people()[-1]
     assert fewer[1] == pytest.approx(10 * more[1], rel=1e-6)
-    errors = [error for _, error in plan.outlook.by_columns]
+    errors = [error for _, error in plan.sample_sizes.by_columns]
     assert errors == sorted(errors)
 
 
@@ -436,7 +430,7 @@ def test_the_outlook_says_what_would_do() -> None:
     assert said.startswith("not usable") and " people" in said and "promise gamma" in said
     needed = int(re.search(r"ask ([\d,]+) people", said)[1].replace(",", ""))
     again = plan_release(CENSUS, needed, guarantee=NINETEEN)
-    assert again.outlook is not None and again.outlook.usable
+    assert again.sample_sizes is not None and again.sample_sizes.usable
 
 
 def test_a_range_of_a_questionnaire_comes_out_as_predicted() -> None:
@@ -445,7 +439,7 @@ def test_a_range_of_a_questionnaire_comes_out_as_predicted() -> None:
     rng = np.random.default_rng(4)
     truth = Table(Domain((number,)), (rng.integers(0, 100, ROWS).astype(np.uint8),))
     mechanism = Questionnaire.promising(NINETEEN, truth.domain, questions="singles:1")
-    predicted = Demand(truth.domain).range_spread(mechanism) * math.sqrt(ROWS)
+    predicted = predict(mechanism, PlanWorkload(truth.domain).counts(mechanism)) * math.sqrt(ROWS)
     binned = truth.recode(mechanism.domain)
     upper = [
         perturb(binned, mechanism, seeded(seed)).marginal(["gain"]).value[-1] for seed in range(400)
@@ -590,10 +584,10 @@ def test_numbers_beside_words_are_told_what_they_would_get_alone() -> None:
     for purpose in ("means", "quantiles", "ranges"):
         found = plan_release(mixed, 60_000, guarantee=Guarantee(19), purpose=purpose)
         alone = plan_release(Domain((pay, age)), 60_000, guarantee=Guarantee(19), purpose=purpose)
-        assert found.best.error > 0.5 and found.aside is not None
-        assert found.aside.others == ("dept",) and found.aside.best.error == alone.best.error
+        assert found.best.error > 0.5 and found.excluded is not None
+        assert found.excluded.others == ("dept",) and found.excluded.best.error == alone.best.error
         assert "leave dept out of the schema" in found.sentences()[2]
-        assert alone.aside is None and alone.best.error < 0.1
+        assert alone.excluded is None and alone.best.error < 0.1
 
 
 def test_numbers_and_words_are_asked_about_one_at_a_time() -> None:
@@ -602,7 +596,7 @@ def test_numbers_and_words_are_asked_about_one_at_a_time() -> None:
     best = {"means": "piecewise", "quantiles": "square-wave", "ranges": "ranges"}
     for purpose, name in best.items():
         plan = plan_release(mixed, 60_000, guarantee=NINETEEN, purpose=purpose)
-        assert plan.best.name == name and plan.best.error < 0.05 and plan.aside is None
+        assert plan.best.name == name and plan.best.error < 0.05 and plan.excluded is None
     itemsets = plan_release(mixed, 60_000, guarantee=NINETEEN, purpose="itemsets")
     assert "a model" in itemsets.refused["ranges"]  # nothing tells two columns without one
     assert "tells nothing of an itemset" in itemsets.refused["square-wave"]
@@ -613,10 +607,10 @@ def test_a_column_of_one_value_is_named_as_what_is_in_the_way() -> None:
     words = Category("city", ("Rome", "Paris")), Category("country", ("here",))
     people = Domain((Numeric("age", 18, 90, (30, 50)), Numeric("pay", 0, 5000, (1000,)), *words))
     found = plan_release(people, 3000, guarantee=Guarantee(19), purpose="means")
-    assert found.aside is not None and found.aside.others == ("country",)
+    assert found.excluded is not None and found.excluded.others == ("country",)
     rest = Domain(people.attributes[:3])
     best = plan_release(rest, 3000, guarantee=Guarantee(19), purpose="means").best
-    assert (found.aside.best.name, found.aside.best.error) == (best.name, best.error)
+    assert (found.excluded.best.name, found.excluded.best.error) == (best.name, best.error)
     for domain, told in ((people, True), (rest, False)):
         plan = plan_release(domain, 3000, guarantee=Guarantee(19))
         assert ("country has one value" in " ".join(plan.sentences())) == told
@@ -642,3 +636,10 @@ def test_a_column_with_one_value_is_not_asked_about() -> None:
             purpose="pairs",
             pairs=(("sex", "only"),),
         )
+
+
+def test_a_class_beside_baskets_alone_is_refused() -> None:
+    """It divided by the number of other columns, which was none."""
+    mixed = Domain((Items("items", tuple("abcd")), SEX))
+    with pytest.raises(ParameterError, match="another to predict it from"):
+        plan_release(mixed, 1000, guarantee=NINETEEN, purpose="classes")

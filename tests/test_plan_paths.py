@@ -14,7 +14,7 @@ from tests.plan_paths import ERRORS, Trial, Wish
 
 from sfumato.domain import Category, Domain
 from sfumato.mechanisms.questionnaire import Questionnaire
-from sfumato.plan import Offer, plan_release
+from sfumato.plan import Candidate, plan_release
 from sfumato.plan.prediction import Item, itemset_variance
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
@@ -127,7 +127,7 @@ def test_a_support_is_foretold_at_its_size() -> None:
 # --- a plan promises of the reports what they answer
 
 
-def answered(offer: Offer, table: Table, seed: int) -> None:
+def answered(offer: Candidate, table: Table, seed: int) -> None:
     """Every length whose figure is not marked as a model's is answered, whatever the columns."""
     release = perturb(table.recode(offer.mechanism.domain), offer.mechanism, seeded(seed))
     names = table.domain.private.names

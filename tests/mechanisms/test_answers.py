@@ -23,8 +23,8 @@ from sfumato.engines import open_source
 from sfumato.errors import Unanswerable
 from sfumato.mechanisms.item_set import ItemSet
 from sfumato.mechanisms.permuting import Permuting
-from sfumato.plan.planning import _Asking
-from sfumato.plan.questions import Demand
+from sfumato.plan.planning import candidate
+from sfumato.plan.workload import PlanWorkload, predict
 from sfumato.randomness import seeded
 from sfumato.source import Exact, Release, Source
 from sfumato.table import Table, perturb_table
@@ -208,10 +208,10 @@ def test_the_plan_foretells_the_error(example: Example) -> None:
     private = mechanism.domain.private
 
     def ask() -> None:
-        questions = Demand(private, 0.1)
-        predicted = questions.support_spread(mechanism, 1)
+        workload = PlanWorkload(private, 0.1, length=1)
+        predicted = predict(mechanism, workload.supports(mechanism, 1))
         assert 0 <= predicted < np.inf
-        option = _Asking(questions, "itemsets", 1).option(mechanism.name, mechanism, ROWS, 0.05)
+        option = candidate(workload, mechanism.name, mechanism, ROWS, 0.05)
         assert option.error == pytest.approx(predicted / np.sqrt(ROWS) / 0.1, rel=1e-6)
 
     assert names

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.audit.baskets import held
-from sfumato.audit.observed import ratio_view
 from sfumato.audit.paired import Paired, judged_cells, reports_baskets
 from sfumato.bits import Bits
-from sfumato.domain import Columns, Domain, Items
+from sfumato.domain import Columns, Domain, Items, as_bits
+from sfumato.errors import Unanswerable
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.bitflip import as_baskets, reported_items
 from sfumato.printable import json_number
@@ -31,15 +31,15 @@ from sfumato.randomness import Keystream
 DRAWS = 100_000  # of each chosen record
 CHOSEN = 4  # records far from each other that are perturbed again and again
 NEIGHBOURS = 16  # records beside them that differ from the first in one column
-FEW_RECORDS = 2048  # possible records up to which whole reports are looked at
+FEW_RECORDS = 2048  # possible records, or reports, up to which whole reports are looked at
+MOST_ITEMS = 16  # of one basket alone, of which it is seen whether a report speaks for them
+BINS = 64  # steps of a likelihood ratio that are told apart
 FEW_ITEMS = 10  # differing items up to which their patterns are looked at
 FAR_ITEMS = 64  # items of the basket that is far from the empty one
 MOST_BITS = 1 << 26  # bits of reports drawn for one record
 
 Codes = NDArray[np.intp]
-View = tuple[
-    str, Codes, Codes, int
-]  # what is looked at, its codes under either record, and how many codes there are
+Event = tuple[str, Codes, Codes]  # what is looked at, and its codes in the reports of either record
 
 
 @dataclass(frozen=True)
@@ -86,49 +86,50 @@ def empirical_gamma(
     mechanism = paired.mechanism
     if mechanism.needs_all_rows or math.isinf(mechanism.guarantee.epsilon):
         return None
-    draws = min(
-        draws, max(2000, MOST_BITS // max(1, sum(_width(a) for a in mechanism.private_reports)))
-    )
-    records = chosen_records(paired, rng)
-    reports = []
+    widths = (a.size if isinstance(a, Items) else 8 for a in mechanism.private_reports)
+    draws = min(draws, max(2000, MOST_BITS // max(1, sum(widths))))
+    again = np.zeros(draws, dtype=np.intp)
+    records, reports = chosen_records(paired, rng), []
     for place, record in enumerate(records):
-        reports.append(_drawn(mechanism, record, draws, rng))
+        drawn = mechanism.perturb(tuple(column.take(again) for column in record), rng)
+        reports.append(drawn)
         if progress:
             progress((place + 1) / len(records))
     events = [
-        view
-        for first, second in _pairs(len(records), paired)
-        for view in _views(
-            mechanism, records[first], records[second], reports[first], reports[second]
-        )
+        event
+        for a, b in _pairs(len(records), paired)
+        for event in Contrast(
+            mechanism, (records[a], records[b]), (reports[a], reports[b])
+        ).events()
     ]
     return _surest(mechanism.guarantee, events, false_alarm, draws) if events else None
 
 
 def _surest(
-    guarantee: Guarantee, events: Sequence[View], false_alarm: float, draws: int
+    guarantee: Guarantee, events: Sequence[Event], false_alarm: float, draws: int
 ) -> Amplification:
-    level = false_alarm / (2 * max(1, len(events)))
+    level = false_alarm / (2 * len(events))
     best, estimate, event = 1.0, 1.0, ""
-    for name, first, second, size in events:
-        low, seen = _ratio_bound(first, second, size, level)
+    for name, first, second in events:
+        low, seen = _ratio_bound(first, second, level)
         if low > best:
             best, estimate, event = low, seen, name
     return Amplification(guarantee, estimate, best, false_alarm, draws, event)
 
 
-def _ratio_bound(first: Codes, second: Codes, size: int, level: float) -> tuple[float, float]:
+def _ratio_bound(first: Codes, second: Codes, level: float) -> tuple[float, float]:
     """A lower bound of P(event | first) / P(event | second), and the ratio seen, for the event
-    chosen on half the draws.
+    chosen on half the draws; by the bounds of Clopper and Pearson.
     """
-    half = len(first) // 2
-    chosen = _event(
-        np.bincount(first[:half], minlength=size), np.bincount(second[:half], minlength=size)
-    )
-    here, there = int(chosen[first[half:]].sum()), int(chosen[second[half:]].sum())
+    from scipy.special import betaincinv
+
+    half, size = len(first) // 2, int(max(first.max(), second.max())) + 1
+    chosen = _event(*(np.bincount(codes[:half], minlength=size) for codes in (first, second)))
+    here, there = (int(chosen[codes[half:]].sum()) for codes in (first, second))
     trials = len(first) - half
-    low = _lower(here, trials, level) / _upper(there, trials, level)
-    return low, (here / there if there else math.inf if here else 1.0)
+    low = float(betaincinv(here, trials - here + 1, level)) if here else 0.0
+    high = float(betaincinv(there + 1, trials - there, 1 - level)) if there < trials else 1.0
+    return low / high, (here / there if there else math.inf if here else 1.0)
 
 
 def _event(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.bool_]:
@@ -139,20 +140,6 @@ def _event(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.bool_]:
     chosen = np.zeros(len(first), dtype=bool)
     chosen[order[: int(np.argmax(sure)) + 1]] = True
     return chosen
-
-
-def _lower(count: int, trials: int, level: float) -> float:
-    """The Clopper–Pearson lower bound of a probability."""
-    from scipy.special import betaincinv
-
-    return float(betaincinv(count, trials - count + 1, level)) if count else 0.0
-
-
-def _upper(count: int, trials: int, level: float) -> float:
-    """The Clopper–Pearson upper bound of a probability."""
-    from scipy.special import betaincinv
-
-    return float(betaincinv(count + 1, trials - count, 1 - level)) if count < trials else 1.0
 
 
 def _pairs(records: int, paired: Paired) -> list[tuple[int, int]]:
@@ -184,13 +171,8 @@ def chosen_records(paired: Paired, rng: Keystream) -> list[Columns]:
     ]
     places = [place for place, attribute in enumerate(domain) if not attribute.public]
     picked = [places[int(number)] for number in rng.permutation(len(places))[: _neighbours(paired)]]
-    return [
-        base,
-        far,
-        *some,
-        *(_neighbour(base, far, place) for place in picked),
-        *_most_telling(paired, base),
-    ]
+    beside = [(*base[:place], far[place], *base[place + 1 :]) for place in picked]
+    return [base, far, *some, *beside, *_most_telling(paired, base)]
 
 
 def _most_telling(paired: Paired, base: Columns) -> list[Columns]:
@@ -198,28 +180,17 @@ def _most_telling(paired: Paired, base: Columns) -> list[Columns]:
     written down.
     """
     private = paired.private
-    if (
-        not paired.in_place
-        or private.cells > FEW_RECORDS
-        or any(a.item is not None for a in private.axes)
-    ):
+    if not paired.in_place or private.cells > FEW_RECORDS or not paired.numbered:
         return []
-    rows = paired.channel_over(list(range(len(private)))).to_dense()
+    rows = paired.channel_over(range(len(private))).to_dense()
     rows = rows[rows.max(axis=1) > 0]
     report = int(np.argmax(rows.max(axis=1) / np.maximum(rows.min(axis=1), 1e-300)))
-    pair = [
-        np.unravel_index(int(cell), private.shape)
-        for cell in (rows[report].argmax(), rows[report].argmin())
-    ]
-    return [_with_private(paired.mechanism.domain, base, codes) for codes in pair]
-
-
-def _with_private(domain: Domain, base: Columns, codes: Sequence[Any]) -> Columns:
-    given = iter(codes)
-    return tuple(
-        column if a.public else np.array([int(next(given))])
-        for a, column in zip(domain, base, strict=True)
-    )
+    found = []
+    for cell in (rows[report].argmax(), rows[report].argmin()):
+        codes = iter(np.unravel_index(int(cell), private.shape))
+        pairs = zip(paired.mechanism.domain, base, strict=True)
+        found.append(tuple(c if a.public else np.array([int(next(codes))]) for a, c in pairs))
+    return found
 
 
 def _record(domain: Domain, *, far: bool = False) -> Columns:
@@ -232,109 +203,163 @@ def _record(domain: Domain, *, far: bool = False) -> Columns:
     )
 
 
-def _neighbour(base: Columns, far: Columns, place: int) -> Columns:
-    return tuple(far[place] if number == place else column for number, column in enumerate(base))
+@dataclass(frozen=True, eq=False)
+class Contrast:
+    """Two records, and many reports of each: what a report shows of which it is of."""
 
+    mechanism: Mechanism
+    records: tuple[Columns, Columns]
+    reports: tuple[Columns, Columns]
 
-def _drawn(mechanism: Mechanism, record: Columns, draws: int, rng: Keystream) -> Columns:
-    again = np.zeros(draws, dtype=np.intp)
-    return mechanism.perturb(tuple(column.take(again) for column in record), rng)
+    def events(self) -> Iterator[Event]:
+        """What may be looked at, in the reports of either."""
+        private = self.mechanism.domain.private
+        if reports_baskets(self.mechanism):
+            yield from self._of_baskets()
+        elif self.mechanism.private_reports == private:
+            yield from self._of_records()
+        elif any(isinstance(a, Items) for a in private):
+            yield from self._of_symbols()
+        else:
+            yield from self._of_ratios()
 
+    def _private(self, columns: Columns) -> Columns:
+        pairs = zip(self.mechanism.domain, columns, strict=True)
+        return tuple(column for attribute, column in pairs if not attribute.public)
 
-def _views(
-    mechanism: Mechanism, first: Columns, second: Columns, left: Columns, right: Columns
-) -> Iterator[View]:
-    if reports_baskets(mechanism):
-        yield from _basket_views(mechanism, first, second, left, right)
-        return
-    if mechanism.private_reports != mechanism.domain.private:
-        yield from ratio_view(mechanism, first, second, left, right)
-        return
-    yield from _record_views(mechanism, first, second, left, right)
+    def _of_baskets(self) -> Iterator[Event]:
+        """How many items of either record alone are reported, and how many items in all."""
+        private = self.mechanism.domain.private
+        baskets = [as_baskets(self._private(record), private) for record in self.records]
+        reports = [reported_items(self.mechanism, part) for part in self.reports]
+        own, others = _differing(*baskets)
+        differing = np.concatenate([own, others])
+        if len(differing):
+            yield _seen(
+                "how many items of either record are reported",
+                reports,
+                lambda bits: _two_counts(held(bits, own), held(bits, others), len(others)),
+            )
+        if 1 < len(differing) <= FEW_ITEMS:
+            yield _seen(
+                "which items of either record are reported",
+                reports,
+                lambda bits: sum(
+                    bits.column(int(item)).astype(np.intp) << place
+                    for place, item in enumerate(differing)
+                ),
+            )
+        every = np.arange(reports[0].items)
+        yield _seen("how many items are reported", reports, lambda bits: held(bits, every))
 
+    def _of_records(self) -> Iterator[Event]:
+        """Each differing column on its own, whole reports where few are possible, and how many
+        columns of the report agree with either record.
+        """
+        domain, differing = self.mechanism.domain, []
+        for place, attribute in enumerate(domain):
+            if attribute.public or isinstance(attribute, Items):
+                continue
+            one, other = (np.asarray(record[place])[0] for record in self.records)
+            if one == other:
+                continue
+            differing.append(place)
+            cells = judged_cells(attribute)
+            parts = [np.asarray(part[place]) for part in self.reports]
+            yield _seen(f"what is reported of '{attribute.name}'", parts, cells.assign)
+        private = domain.private
+        if private.cells <= FEW_RECORDS and all(axis.item is None for axis in private.axes):
+            whole = [self._private(part) for part in self.reports]
+            yield _seen("the whole report", whole, lambda part: _numbered(part, private.shape))
+        if len(differing) > 1:
+            agree = [
+                [
+                    np.sum(
+                        [np.asarray(part[p]) == np.asarray(own[p])[0] for p in differing], axis=0
+                    )
+                    for own in self.records
+                ]
+                for part in self.reports
+            ]
+            name, most = "how many columns agree with either record", len(differing)
+            yield _seen(name, agree, lambda pair: _two_counts(pair[0], pair[1], most))
 
-def _basket_views(
-    mechanism: Mechanism, first: Columns, second: Columns, left: Columns, right: Columns
-) -> Iterator[View]:
-    """How many items of either record alone are reported, and how many items in all."""
-    private = [place for place, attribute in enumerate(mechanism.domain) if not attribute.public]
-    one, other = (
-        as_baskets(tuple(record[place] for place in private), mechanism.domain.private).to_dense()[
-            0
+    def _of_ratios(self) -> Iterator[Event]:
+        """What tells two records apart best: how much likelier a report is under one than the
+        other.
+        """
+        cells = [attribute.cells() for attribute in self.mechanism.domain.private]
+        codes = zip(*map(self._private, self.records), strict=True)
+        within = [
+            np.eye(part.size)[[int(np.asarray(code)[0]) for code in pair]]
+            for part, pair in zip(cells, codes, strict=True)
         ]
-        for record in (first, second)
-    )
-    here, there = reported_items(mechanism, left), reported_items(mechanism, right)
-    own, others = np.flatnonzero(one & ~other), np.flatnonzero(other & ~one)
-    if len(own) + len(others):
-        size = (len(own) + 1) * (len(others) + 1)
-        codes = [held(bits, own) * (len(others) + 1) + held(bits, others) for bits in (here, there)]
-        yield "how many items of either record are reported", codes[0], codes[1], size
-    every = np.arange(here.items)
-    differing = np.concatenate([own, others])
-    if 1 < len(differing) <= FEW_ITEMS:
-        patterns = [_patterns(bits, differing) for bits in (here, there)]
-        yield (
-            "which items of either record are reported",
-            patterns[0],
-            patterns[1],
-            1 << len(differing),
-        )
-    yield "how many items are reported", held(here, every), held(there, every), here.items + 1
+        try:
+            logs = [self.mechanism.likelihood(part, cells, within) for part in self.reports]
+        except Unanswerable:
+            return
+        ratios = [np.round(each[:, 0] - each[:, 1], 6) for each in logs]
+        steps = np.unique(np.concatenate(ratios))
+        if len(steps) > BINS:
+            steps = np.quantile(steps, np.linspace(0, 1, BINS))
+        first, second = (np.searchsorted(steps, r).clip(0, len(steps) - 1) for r in ratios)
+        yield "how much likelier the report is under either record", first, second
+
+    def _of_symbols(self) -> Iterator[Event]:
+        """What tells two baskets apart that are reported as something else: the report itself where
+        few are possible, else how many of the items of either basket alone it speaks for.
+        """
+        mechanism = self.mechanism
+        shape = tuple(attribute.size for attribute in mechanism.private_reports)
+        places = [mechanism.reports.index(a.name) for a in mechanism.private_reports]
+        if math.prod(shape) <= FEW_RECORDS:
+            parts = [[part[place] for place in places] for part in self.reports]
+            yield _seen("the whole report", parts, lambda part: _numbered(part, shape))
+        for place, attribute in enumerate(mechanism.domain):
+            if attribute.public or not isinstance(attribute, Items):
+                continue
+            baskets = [as_bits(record[place]) for record in self.records]
+            own, others = (items[:MOST_ITEMS] for items in _differing(*baskets))
+            first, second = (
+                _two_counts(
+                    _spoken_for(mechanism, part, attribute, own),
+                    _spoken_for(mechanism, part, attribute, others),
+                    len(others),
+                )
+                for part in self.reports
+            )
+            yield "how many items of either basket the report speaks for", first, second
 
 
-def _patterns(bits: Bits, items: NDArray[Any]) -> Codes:
-    """Which of a few items each basket holds, as a number."""
-    return sum(
-        (bits.column(int(item)).astype(np.intp) << place for place, item in enumerate(items)),
-        start=np.zeros(1, np.intp),
-    )
+def _seen(name: str, parts: Sequence[Any], codes: Callable[[Any], Any]) -> Event:
+    """What the reports of either record show, coded the same way."""
+    first, second = (np.asarray(codes(part)).astype(np.intp) for part in parts)
+    return name, first, second
 
 
-def _record_views(
-    mechanism: Mechanism, first: Columns, second: Columns, left: Columns, right: Columns
-) -> Iterator[View]:
-    """Each differing column on its own, and how many columns of the report agree with either
-    record.
-    """
-    agree_left: list[list[NDArray[np.bool_]]] = []
-    agree_right: list[list[NDArray[np.bool_]]] = []
-    for place, attribute in enumerate(mechanism.domain):
-        if attribute.public or isinstance(attribute, Items):
+def _differing(first: Bits, second: Bits) -> tuple[Codes, Codes]:
+    """The items of the one basket alone, and of the other."""
+    one, other = first.to_dense()[0], second.to_dense()[0]
+    return np.flatnonzero(one & ~other), np.flatnonzero(other & ~one)
+
+
+def _two_counts(first: Codes, second: Codes, most: int) -> Codes:
+    """Two counts as one number, the second at most so large."""
+    return first * (most + 1) + second
+
+
+def _numbered(columns: Sequence[Any], shape: tuple[int, ...]) -> Codes:
+    codes = tuple(np.asarray(column).astype(np.intp) for column in columns)
+    return np.ravel_multi_index(codes, shape)
+
+
+def _spoken_for(mechanism: Mechanism, reports: Columns, attribute: Items, items: Codes) -> Codes:
+    """How many of these items each report makes likelier."""
+    found = np.zeros(len(np.asarray(reports[0])), dtype=np.intp)
+    for item in items.tolist():
+        try:
+            logs = mechanism.likelihood(reports, [attribute.item_cells(attribute.labels[item])])
+        except Unanswerable:
             continue
-        one, other = (np.asarray(record[place]) for record in (first, second))
-        if one[0] == other[0]:
-            continue
-        cells = judged_cells(attribute)
-        codes = [
-            np.asarray(cells.assign(np.asarray(part[place]))).astype(np.intp)
-            for part in (left, right)
-        ]
-        yield f"what is reported of '{attribute.name}'", codes[0], codes[1], cells.size
-        for part, agree in ((left, agree_left), (right, agree_right)):
-            agree.append([np.asarray(part[place]) == own[0] for own in (one, other)])
-    private = mechanism.domain.private
-    if private.cells <= FEW_RECORDS and not any(axis.item is not None for axis in private.axes):
-        joint = [_joint(mechanism, part) for part in (left, right)]
-        yield "the whole report", joint[0], joint[1], private.cells
-    if len(agree_left) > 1:
-        size = (len(agree_left) + 1) ** 2
-        codes = [_agreements(agree) for agree in (agree_left, agree_right)]
-        yield "how many columns agree with either record", codes[0], codes[1], size
-
-
-def _joint(mechanism: Mechanism, reports: Columns) -> Codes:
-    pairs = zip(mechanism.domain, reports, strict=True)
-    codes = tuple(
-        np.asarray(column).astype(np.intp) for attribute, column in pairs if not attribute.public
-    )
-    return np.ravel_multi_index(codes, mechanism.domain.private.shape)
-
-
-def _agreements(agree: list[list[NDArray[np.bool_]]]) -> Codes:
-    one, other = (np.sum([pair[which] for pair in agree], axis=0) for which in (0, 1))
-    return np.asarray(one * (len(agree) + 1) + other).astype(np.intp)
-
-
-def _width(attribute: Any) -> int:
-    return attribute.size if isinstance(attribute, Items) else 8
+        found += logs[:, 1] > logs[:, 0]
+    return found

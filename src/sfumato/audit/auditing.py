@@ -14,21 +14,21 @@ from sfumato.audit.amplification import empirical_gamma
 from sfumato.audit.attack import Attack, attacks
 from sfumato.audit.baskets import BasketFit
 from sfumato.audit.breaches import breaches
-from sfumato.audit.check import Check
-from sfumato.audit.coins import coin_checks
-from sfumato.audit.fitting import fit_checks
-from sfumato.audit.independence import fresh_noise_check, keystream_check
-from sfumato.audit.lags import lag_check, mirror_check
 from sfumato.audit.linkage import linkage
 from sfumato.audit.neighbours import neighbour_check
-from sfumato.audit.observed import observed_checks
-from sfumato.audit.order import permutation_check, report_order_check
 from sfumato.audit.paired import Paired
-from sfumato.audit.position import position_checks
+from sfumato.audit.places import (
+    fresh_noise_check,
+    keystream_check,
+    permutation_check,
+    place_checks,
+    report_order_check,
+)
+from sfumato.audit.power import Power
+from sfumato.audit.records import count_checks, fit_checks, triple_checks
+from sfumato.audit.resampled import Resampled, tally_checks
 from sfumato.audit.result import CHECKS_SHARE, OTHER_SHARE, Audit
-from sfumato.audit.sight import Sight, sight
-from sfumato.audit.twins import Twins
-from sfumato.audit.unpaired import LEFT_OUT, unpaired_checks
+from sfumato.audit.score import Check
 from sfumato.errors import ParameterError, Unanswerable
 from sfumato.privacy.probability import check_breach, check_strictly_between
 from sfumato.privacy.siblings import SiblingAccount, record_account
@@ -36,11 +36,22 @@ from sfumato.randomness import Keystream, drawing
 from sfumato.source import Exact, Release
 from sfumato.table import Table
 
-Progress = Callable[
-    [str, float], None
-]  # what is being done, and the share of the whole audit that is done
+Progress = Callable[[str, float], None]  # the stage, and the share of the whole audit that is done
 
-STAGES = {"reports": 0.0, "independence": 0.35, "gamma": 0.5, "attacks": 0.75, "breaches": 0.95}
+# Where in the whole audit each stage starts and ends.
+STAGES = {
+    "reports": (0.0, 0.35),
+    "independence": (0.35, 0.5),
+    "gamma": (0.5, 0.75),
+    "attacks": (0.75, 0.95),
+    "breaches": (0.95, 1.0),
+}
+
+LEFT_OUT = (
+    "which record a report came from is secret, and the order was not given (--order), so this "
+    "audit leaves out: attacks and breaches, whether reports follow the channel record by record, "
+    "and whether rows, neighbours and coins are independent"
+)
 
 
 def _table_of(records: Any) -> Table:
@@ -90,21 +101,26 @@ def audit_release(
     check_breach(rho1, rho2)
     check_strictly_between("false_alarm", false_alarm)
     rng = drawing(rng)
+
+    def tell(stage: str, share: float) -> None:
+        if progress is not None:
+            start, end = STAGES[stage]
+            progress(stage, start + share * (end - start))
+
     paired = Paired.of(_table_of(release), _table_of(truth), order)
-    tell = _teller(progress)
     tell("reports", 0.0)
-    checks, seen = _checks(paired, rng, tell)
-    checks += _order_checks(paired, order)
+    checks, agreements = _checks(paired, rng, tell)
+    checks.append(report_order_check(paired))
+    if order is not None:
+        own = order[:: paired.copies] if len(order) == paired.release.rows else order
+        checks.append(permutation_check(own))
+    other = false_alarm * OTHER_SHARE
     gamma = empirical_gamma(
-        paired,
-        rng,
-        false_alarm=false_alarm * OTHER_SHARE,
-        progress=lambda share: tell("gamma", share),
+        paired, rng, false_alarm=other, progress=lambda share: tell("gamma", share)
     )
     found, left_out = _attacks(paired, rng, tell)
     tell("breaches", 0.0)
-    level = false_alarm * OTHER_SHARE
-    beliefs = breaches(paired, rho1, rho2, false_alarm=level) if paired.in_order else None
+    level = false_alarm * CHECKS_SHARE / len(checks)
     audit = Audit(
         paired.mechanism.name,
         paired.people,
@@ -113,11 +129,11 @@ def audit_release(
         tuple(found),
         _siblings(paired),
         gamma,
-        beliefs,
+        breaches(paired, rho1, rho2, false_alarm=other) if paired.in_order else None,
         linkage(paired),
         tuple(checks),
         false_alarm,
-        _sight(seen, false_alarm * CHECKS_SHARE / len(checks)),
+        None if agreements is None else Power.of(agreements, level),
         left_out,
     )
     tell("breaches", 1.0)
@@ -128,38 +144,54 @@ def _checks(
     paired: Paired, rng: Keystream, tell: Progress
 ) -> tuple[list[Check], Agreements | None]:
     """The checks of the reports beside the records, and the agreement they look at."""
-    found = None
+    agreements = None
     if paired.in_order:
-        checks, found = _paired_checks(paired, rng, tell)
+        checks, agreements = _paired_checks(paired, rng, tell)
     else:
-        checks = unpaired_checks(paired, rng)
+        checks = _unpaired_checks(paired, rng)
         tell("independence", 0.0)
     if not paired.mechanism.needs_all_rows:
         checks.append(fresh_noise_check(paired.mechanism, paired.truth.slice(0, 1).columns, rng))
-    return checks, found
+    return checks, agreements
 
 
 def _paired_checks(
     paired: Paired, rng: Keystream, tell: Progress
 ) -> tuple[list[Check], Agreements | None]:
-    checks, residuals, found = _fit(paired, rng)
+    """Whether reports follow the mechanism's channel, and what chance left of them is independent
+    of everything else.
+    """
+    coins: list[Check] = []
+    agreements: Agreements | None
+    if paired.in_baskets:
+        fit = BasketFit(paired)
+        checks, residuals = fit.checks(rng)
+        agreements, coins = fit.agreements(), fit.coin_checks()
+    elif paired.in_place:
+        checks, residuals = fit_checks(paired, rng)
+        agreements, coins = Agreements.of_records(paired), triple_checks(paired)
+    else:
+        resampled = Resampled(paired, rng)
+        checks, residuals = tally_checks(paired), resampled.residuals()
+        agreements = resampled.agreements()
     tell("independence", 0.0)
     checks.append(keystream_check(residuals))
-    if found is not None:
-        checks += [lag_check(found.series), mirror_check(found.series), *position_checks(found)]
-    return [*checks, *coin_checks(paired), neighbour_check(paired, found)], found
+    if agreements is not None:
+        checks += place_checks(agreements)
+    return [*checks, *coins, neighbour_check(paired, agreements)], agreements
 
 
-def _fit(
-    paired: Paired, rng: Keystream
-) -> tuple[list[Check], NDArray[np.float64], Agreements | None]:
-    """Whether reports follow the mechanism's law, what chance left of each, and their agreement."""
+def _unpaired_checks(paired: Paired, rng: Keystream) -> list[Check]:
+    """What can be checked of a release whose order is secret, from the counts of the truth alone.
+
+    Each report is drawn by its own record, so the number of reports of a kind is a sum of
+    independent events whose probabilities the truth gives, whichever report belongs to whom.
+    """
     if paired.in_baskets:
-        return *BasketFit(paired).checks(rng), Agreements.of(paired)
-    if paired.in_place:
-        return *fit_checks(paired, rng), Agreements.of(paired)
-    twins = Twins(paired, rng)
-    return observed_checks(paired), twins.residuals(), twins.agreements()
+        return BasketFit(paired).count_checks()
+    if not paired.in_place:
+        return [Resampled(paired, rng).count_check()]
+    return count_checks(paired, rng)
 
 
 def _attacks(
@@ -176,34 +208,9 @@ def _attacks(
         return [], (f"attacks are left out: {limit.message}",)
 
 
-def _order_checks(paired: Paired, order: NDArray[np.int64] | None) -> list[Check]:
-    checks = [report_order_check(paired)]
-    if order is None:
-        return checks
-    each = order[:: paired.copies] if len(order) == paired.release.rows else order
-    return [*checks, permutation_check(each)]
-
-
-def _sight(found: Agreements | None, threshold: float) -> Sight | None:
-    return None if found is None else sight(found, threshold)
-
-
 def _siblings(paired: Paired) -> SiblingAccount | None:
     """Both accounts of several reports a person, where a whole record can be guessed at all."""
     cells = paired.private.cells
     if paired.copies == 1 or cells < 2 or paired.private.baskets:
         return None
     return record_account(paired.mechanism.guarantee, cells, paired.copies)
-
-
-def _teller(progress: Progress | None) -> Progress:
-    """Progress within a stage as progress of the whole."""
-    starts = list(STAGES.values())
-
-    def tell(stage: str, share: float) -> None:
-        if progress is not None:
-            place = list(STAGES).index(stage)
-            end = starts[place + 1] if place + 1 < len(starts) else 1.0
-            progress(stage, starts[place] + share * (end - starts[place]))
-
-    return tell

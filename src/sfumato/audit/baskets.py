@@ -1,9 +1,10 @@
-"""Goodness of fit of reported baskets: each item, items two by two, and how many items a report
-holds.
+"""Reported baskets: each item, items two by two and three by three, and how many items a report
+holds, against the chances that the mechanism gives them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,87 +12,112 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.audit.check import Check, counted, two_sided, worst_of
+from sfumato.audit.agreement import MOST_COLUMNS, Agreements, RowScores
 from sfumato.audit.paired import Paired
+from sfumato.audit.score import Check, Floats, ScoreTest, counted
 from sfumato.bits import Bits
 from sfumato.channels.cut import kept_inside
 from sfumato.observation import CutLaw
 from sfumato.randomness import Keystream
 
 JUDGED_ITEMS = 64  # the most frequent items, judged two by two
+PAIRED_ITEMS = 128  # items whose flips are taken two by two
+TRIPLED_ITEMS = 24  # items whose flips are taken three by three
+MOST_CELLS = 1 << 25  # rows times items that are unpacked
 CHUNK = 1 << 15  # rows at a time
 ITEMS_AT_ONCE = 128  # items unpacked together: their sum fits a byte
 
-Floats = NDArray[np.float64]
-
 
 @dataclass(frozen=True, eq=False)
-class BasketLaw:
+class ItemChances:
     """The probability that an item is reported, when true (by the size of the true basket) and when
     not, and of pairs.
     """
 
-    ones: Floats  # (items, sizes)
+    ones: Floats  # (items, sizes), or (items, 1) where the size does not matter
     zeros: Floats  # (items,)
-    pairs: Floats  # (sizes,): the covariance of two reported items that are both true
-    size_mean: Floats  # (sizes,) or (rows,): the expected number of reported items
+    pairs: Floats  # (sizes,) or (1,): the covariance of two reported items that are both true
+    size_mean: Floats  # (rows,): the expected number of reported items
     size_variance: Floats
-    by_row: bool  # whether the two above are given row by row
 
     @classmethod
-    def of(cls, paired: Paired, sizes: NDArray[np.int64]) -> BasketLaw:
-        """The law of a mechanism that flips items on their own, or of cut-and-paste."""
+    def of(cls, paired: Paired, sizes: NDArray[np.int64]) -> ItemChances:
+        """Of a mechanism that flips items on their own, or of cut-and-paste."""
         law = paired.mechanism.item_law
         if isinstance(law, CutLaw):
-            return _cut_law(law, int(sizes.max(initial=0)))
+            return cls._cut(law, sizes)
         assert law is not None
-        ones, zeros = law.keeps(0)
-        noise = zeros * (1 - zeros)
-        mean = (1 - zeros).sum() + weighed(paired.true_baskets, ones + zeros - 1)
-        variance = noise.sum() + weighed(paired.true_baskets, ones * (1 - ones) - noise)
-        return cls(ones[:, None], 1 - zeros, np.zeros(1), mean, variance, by_row=True)
+        ones, absent = law.keeps(0)
+        zeros, truth = 1 - absent, paired.true_baskets.to_csr()
+        each = ones[truth[1]]
+        mean = totals(truth, each, zeros)
+        variance = totals(truth, each * (1 - each), zeros * absent)
+        return cls(ones[:, None], zeros, np.zeros(1), mean, variance)
+
+    @classmethod
+    def _cut(cls, law: CutLaw, sizes: NDArray[np.int64]) -> ItemChances:
+        insert, universe = law.insert, law.items
+        size = np.arange(int(sizes.max(initial=0)) + 1)
+        kept = [np.array(kept_inside(n, n, law.cutoff)) for n in size.tolist()]
+        mean, square = (
+            np.array([chance @ np.arange(len(chance)) ** power for chance in kept])
+            for power in (1, 2)
+        )
+        one, both = mean / np.maximum(size, 1), (square - mean) / np.maximum(size * (size - 1), 1)
+        ones = one + (1 - one) * insert
+        # Both reported: both kept, one kept and the other put in, or both put in.
+        together = both + 2 * (one - both) * insert + (1 - 2 * one + both) * insert**2
+        spread = (universe - mean) * insert * (1 - insert) + (1 - insert) ** 2 * (square - mean**2)
+        return cls(
+            np.tile(ones, (universe, 1)),
+            np.full(universe, insert),
+            together - ones**2,
+            (insert * universe + (1 - insert) * mean)[sizes],
+            spread[sizes],
+        )
 
 
-def _cut_law(law: CutLaw, largest: int) -> BasketLaw:
-    insert, universe = law.insert, law.items
-    sizes = range(largest + 1)
-    laws = [np.array(kept_inside(size, size, law.cutoff)) for size in sizes]
-    kept = [np.arange(len(law)) for law in laws]
-    mean_kept = np.array([law @ k for law, k in zip(laws, kept, strict=True)])
-    var_kept = np.array([law @ k**2 for law, k in zip(laws, kept, strict=True)]) - mean_kept**2
-    one = np.array([mean_kept[size] / max(size, 1) for size in sizes])
-    both = np.array(
-        [
-            (laws[size] @ (kept[size] * (kept[size] - 1))) / max(size * (size - 1), 1)
-            for size in sizes
-        ]
-    )
-    ones = one + (1 - one) * insert
-    # Both reported: both kept, one kept and the other put in, or both put in.
-    together = both + 2 * (one - both) * insert + (1 - 2 * one + both) * insert**2
-    mean = insert * universe + (1 - insert) * mean_kept
-    variance = (universe - mean_kept) * insert * (1 - insert) + (1 - insert) ** 2 * var_kept
-    return BasketLaw(
-        np.tile(ones, (universe, 1)),
-        np.full(universe, insert),
-        together - ones**2,
-        mean,
-        variance,
-        by_row=False,
-    )
+@dataclass(frozen=True, eq=False)
+class ItemRows:
+    """Some items in some rows: whether true, whether reported, and the chance of that."""
+
+    truth: Floats  # (rows, items)
+    report: Floats
+    chance: Floats
+    tied: Floats  # (rows,): the covariance that the mechanism gives two true items
+    names: tuple[str, ...]
+
+    @cached_property
+    def left(self) -> Floats:
+        """Reported less the chance of that."""
+        return self.report - self.chance
+
+    @cached_property
+    def variance(self) -> Floats:
+        return self.chance * (1 - self.chance)
+
+    @cached_property
+    def flips(self) -> Floats:
+        """Flipped less the probability of that."""
+        return self.left * (1 - 2 * self.truth)
+
+    @property
+    def allowed(self) -> Floats:  # (items, items)
+        """The covariance of every two items' reports that is the mechanism's own."""
+        return (self.truth * self.tied[:, None]).T @ self.truth
 
 
 @dataclass(frozen=True, eq=False)
 class BasketFit:
-    """True and reported baskets under the law that should join them."""
+    """True and reported baskets beside the chances that should join them."""
 
     paired: Paired
 
-    @cached_property
+    @property
     def truth(self) -> Bits:
         return self.paired.true_baskets
 
-    @cached_property
+    @property
     def report(self) -> Bits:
         return self.paired.reported_baskets
 
@@ -101,140 +127,226 @@ class BasketFit:
         return self.truth.sizes()
 
     @cached_property
-    def law(self) -> BasketLaw:
-        return BasketLaw.of(self.paired, self.sizes)
+    def chances(self) -> ItemChances:
+        return ItemChances.of(self.paired, self.sizes)
 
     @cached_property
-    def _size_place(self) -> NDArray[np.int64]:
-        """Which column of the law each row has."""
-        return (
-            self.sizes if self.law.ones.shape[1] > 1 else np.zeros(len(self.sizes), dtype=np.int64)
+    def _column(self) -> NDArray[np.int64]:
+        """Which column of the chances each row has."""
+        return self.sizes if self.chances.ones.shape[1] > 1 else np.zeros_like(self.sizes)
+
+    def rows_of(self, items: NDArray[np.intp], start: int, stop: int) -> ItemRows:
+        """These items in a stretch of rows."""
+        chances, column = self.chances, self._column[start:stop]
+        truth, report = (
+            bits.slice(start, stop).select(items).to_dense().astype(np.float64)
+            for bits in (self.truth, self.report)
         )
+        chance = np.where(truth > 0, chances.ones[items][:, column].T, chances.zeros[items])
+        names = tuple(self.paired.item_names[item] for item in items)
+        tied = chances.pairs[column % len(chances.pairs)]
+        return ItemRows(truth, report, chance, tied, names)
+
+    def first_rows(self, items: NDArray[np.intp], most: int) -> ItemRows:
+        """These items in as many rows as may be unpacked at once."""
+        return self.rows_of(
+            items, 0, min(self.truth.rows, most, max(1, MOST_CELLS // max(1, len(items))))
+        )
+
+    def chunks(self, items: NDArray[np.intp]) -> Iterator[ItemRows]:
+        """These items in all rows, some at a time."""
+        for start in range(0, self.truth.rows, CHUNK):
+            yield self.rows_of(items, start, min(start + CHUNK, self.truth.rows))
 
     def checks(self, rng: Keystream) -> tuple[list[Check], Floats]:
         """All checks of the baskets, and a series of residuals, one a report."""
-        judged = np.argsort(-self.truth.counts(), kind="stable")[:JUDGED_ITEMS]
-        pairs, residuals = self._two_by_two(judged, rng)
+        pairs, residuals = self._two_by_two(rng)
         return [self.item_check(), *pairs, self.size_check()], residuals
 
     def item_check(self) -> Check:
         """Each item is reported as often when true, and as often when not, as the channel says."""
-        ones, both, reported = self._tallies
-        zeros, alone = self.truth.rows - ones, reported - both
-        mean, variance = self._expected_ones()
-        shown = counted(both, ones, mean, variance)
-        put_in = counted(
-            alone, zeros, zeros * self.law.zeros, zeros * self.law.zeros * (1 - self.law.zeros)
-        )
-        impossible = (alone > 0) & (self.law.zeros == 0)
-        labels = [
-            f"item '{label}'"
-            for label in self.paired.mechanism.private_reports.attributes[0].labels
-        ]
-        values = np.concatenate([shown, np.where(impossible, 0.0, put_in)])
-        details = [f"{label} where true" for label in labels] + [
-            f"{label} where not true" for label in labels
-        ]
-        return worst_of("every item is reported as often as its channel says", values, details)
-
-    @cached_property
-    def _tallies(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Of each item: rows where it is true, true and reported, reported."""
+        chances, ones = self.chances, self.paired.true_items
         both = np.bitwise_count(self.truth.words & self.report.words).sum(axis=1, dtype=np.int64)
-        return self.truth.counts(), both, self.report.counts()
-
-    def _expected_ones(self) -> tuple[Floats, Floats]:
-        chance = self.law.ones
-        if chance.shape[1] == 1:
-            ones = self._tallies[0]
-            return ones * chance[:, 0], ones * chance[:, 0] * (1 - chance[:, 0])
-        offsets, items = self.truth.to_csr()
-        each = chance[items, np.repeat(self.sizes, np.diff(offsets))]
-        count = self.truth.items
-        mean, variance = (
-            np.bincount(items, values, count).astype(np.float64)
-            for values in (each, each * (1 - each))
+        zeros, alone = self.truth.rows - ones, self.report.counts() - both
+        if chances.ones.shape[1] == 1:
+            chance = chances.ones[:, 0]
+            mean, variance = ones * chance, ones * chance * (1 - chance)
+        else:
+            offsets, items = self.truth.to_csr()
+            each = chances.ones[items, np.repeat(self.sizes, np.diff(offsets))]
+            mean, variance = (
+                np.bincount(items, values, self.truth.items).astype(np.float64)
+                for values in (each, each * (1 - each))
+            )
+        put_in = zeros * chances.zeros
+        impossible = (alone > 0) & (chances.zeros == 0)
+        names = self.paired.item_names
+        return Check.of(
+            "every item is reported as often as its channel says",
+            [
+                ScoreTest.of(
+                    counted(both, ones, mean, variance),
+                    lambda item: f"item '{names[item]}' where true",
+                ),
+                ScoreTest.of(
+                    np.where(
+                        impossible,
+                        0.0,
+                        counted(alone, zeros, put_in, put_in * (1 - chances.zeros)),
+                    ),
+                    lambda item: f"item '{names[item]}' where not true",
+                ),
+            ],
         )
-        return mean, variance
 
-    def _two_by_two(self, judged: NDArray[Any], rng: Keystream) -> tuple[list[Check], Floats]:
+    def _two_by_two(self, rng: Keystream) -> tuple[list[Check], Floats]:
         """Whether the deviations of two items go together only where the channel lets them."""
-        truth, report = self.truth.select(judged), self.report.select(judged)
-        count = len(judged)
-        products, spreads, allowed = (
-            np.zeros((count, count)),
-            np.zeros((count, count)),
-            np.zeros((count, count)),
-        )
-        weights = rng.random(count) + 0.5
-        residuals = np.empty(truth.rows)
-        for start in range(0, truth.rows, CHUNK):
-            part = slice(start, min(start + CHUNK, truth.rows))
-            true = truth.slice(part.start, part.stop).to_dense().astype(np.float64)
-            place = self._size_place[part]
-            chance = np.where(true > 0, self.law.ones[judged][:, place].T, self.law.zeros[judged])
-            left = report.slice(part.start, part.stop).to_dense() - chance
-            noise = chance * (1 - chance)
-            products += left.T @ left
-            spreads += noise.T @ noise
-            allowed += (true * self.law.pairs[place % len(self.law.pairs)][:, None]).T @ true
-            residuals[part] = left @ weights
-        first, second = np.triu_indices(count, 1)
-        if not len(first):
-            return [], residuals
-        score = (products - allowed)[first, second] / np.sqrt(
-            np.maximum(spreads[first, second], 1.0)
-        )
-        names = [
-            self.paired.mechanism.private_reports.attributes[0].labels[item] for item in judged
-        ]
-        details = [f"'{names[a]}' and '{names[b]}'" for a, b in zip(first, second, strict=True)]
-        return [
-            worst_of("items are reported independently of each other", two_sided(score), details)
-        ], residuals
+        items = self.paired.most_frequent(JUDGED_ITEMS)
+        weights = rng.random(len(items)) + 0.5
+        products, spread = np.zeros((2, len(items), len(items)))
+        residuals, names = [], tuple(self.paired.item_names[item] for item in items)
+        for part in self.chunks(items):
+            products += part.left.T @ part.left - part.allowed
+            spread += part.variance.T @ part.variance
+            residuals.append(part.left @ weights)
+        pairs = np.triu_indices(len(items), 1)
+        test = ScoreTest.normal(products[pairs], np.maximum(spread[pairs], 1.0), _pair_words(names))
+        found = [Check.of("items are reported independently of each other", [test])]
+        return found if len(items) > 1 else [], np.concatenate(residuals)
 
     def size_check(self) -> Check:
         """The number of reported items: right on average, whatever the truth, and neither too even
         nor too uneven.
         """
-        law, sizes = self.law, self.sizes
-        mean, variance = (
-            (law.size_mean, law.size_variance)
-            if law.by_row
-            else (law.size_mean[sizes], law.size_variance[sizes])
-        )
-        left = held(self.report, np.arange(self.report.items)) - mean
-        total = np.maximum(variance.sum(), 1e-12)
-        scores, words = [left.sum() / np.sqrt(total)], ["on average"]
-        for name, trait in self._traits():
-            centred = trait - trait.mean()
+        variance = self.chances.size_variance
+        left = held(self.report, np.arange(self.report.items)) - self.chances.size_mean
+        tests = [ScoreTest.normal(left.sum(), variance.sum(), ["on average"])]
+        # What a report's length might wrongly depend on.
+        traits: list[tuple[str, Any]] = [("the size of the true basket", self.sizes)]
+        if not self.paired.private.baskets:
+            names = [f"the true '{name}'" for name in self.paired.private.names]
+            traits = list(zip(names, self.paired.truths, strict=True))
+        for name, trait in traits:
+            values = np.asarray(trait).astype(np.float64)
+            centred = values - values.mean()
             if centred.any():
-                scores.append(
-                    float(left @ centred / np.sqrt(max(float(variance @ centred**2), 1e-12)))
-                )
-                words.append(f"depending on {name}")
-        square = left**2 / np.maximum(variance, 1e-12)
+                words = [f"depending on {name}"]
+                tests.append(ScoreTest.normal(left @ centred, variance @ centred**2, words))
         known = variance > 1e-9
         if known.sum() > 100:
-            # What was found spreads least where its mean is small; the normal law's √2 keeps such a
-            # chance from looking like a finding.
-            spread = max(float(square[known].std()), 2**0.5)
-            scores.append(float((square[known].mean() - 1) / spread * np.sqrt(known.sum())))
-            words.append("in how much it varies")
-        return worst_of(
-            "the length of a report tells no more than the channel does", two_sided(scores), words
-        )
+            square = left[known] ** 2 / variance[known]
+            # What was found spreads least where its mean is small; the normal distribution's √2
+            # keeps such a chance from looking like a finding.
+            spread = max(float(square.std()), 2**0.5) ** 2 / len(square)
+            tests.append(ScoreTest.normal(square.mean() - 1, spread, ["in how much it varies"]))
+        return Check.of("the length of a report tells no more than the channel does", tests)
 
-    def _traits(self) -> list[tuple[str, Floats]]:
-        """What a report's length might wrongly depend on: the size of the basket, or each column of
-        a record.
+    def coin_checks(self) -> list[Check]:
+        """Whether every item is flipped by a coin of its own.
+
+        Two items that share one coin flip together. Signed deviations hide it, since their signs
+        cancel where the two truths differ; flips show it. A third coin that is made of two others
+        is independent of each, and shows three by three.
         """
-        if self.paired.private.baskets:
-            return [("the size of the true basket", self.sizes.astype(np.float64))]
-        pairs = zip(self.paired.private.names, self.paired.truths, strict=True)
-        return [
-            (f"the true '{name}'", np.asarray(column).astype(np.float64)) for name, column in pairs
-        ]
+        items = self.paired.most_frequent(PAIRED_ITEMS)
+        rows = self.first_rows(items, self.truth.rows)
+        pairs = np.triu_indices(len(items), 1)
+        products = rows.flips.T @ rows.flips
+        if self.chances.pairs.any():
+            products -= rows.allowed
+        spread = rows.variance.T @ rows.variance
+        two = ScoreTest.sums(products[pairs], spread[pairs], _pair_words(rows.names))
+        checks = []
+        if len(items) > 1:
+            checks.append(Check.of("every two items are flipped by coins of their own", [two]))
+        # The joint chances of three items that the mechanism itself ties together are not written
+        # down here.
+        if len(items) > 2 and not self.chances.pairs.any():
+            name = "every three items are flipped by coins of their own"
+            checks.append(Check.of(name, _triples(rows)))
+        return checks
+
+    def agreements(self) -> Agreements:
+        """How many items each report has right, and whether it has each of the most frequent."""
+        whole, staying = self._whole()
+        parts = tuple(self._right(int(item)) for item in self.paired.most_frequent(MOST_COLUMNS))
+        same = np.logical_and.reduce([self._same(item) for item in range(self.truth.items)])
+        return Agreements(whole, parts, same, staying)
+
+    def _same(self, item: int) -> NDArray[np.bool_]:
+        return self.truth.column(item) == self.report.column(item)
+
+    def _right(self, item: int) -> RowScores:
+        true, name = self.truth.column(item), f"item '{self.paired.item_names[item]}'"
+        chance = np.where(true, self.chances.ones[item][self._column], 1 - self.chances.zeros[item])
+        return RowScores.of(name, self._same(item), chance)
+
+    def _whole(self) -> tuple[RowScores, Floats]:
+        """How many items each report has right, and at least the probability that it has all."""
+        chances, truth, every = self.chances, self.truth, np.arange(self.truth.items)
+        both = held(Bits(truth.words & self.report.words, truth.rows), every)
+        found = truth.items - self.sizes - held(self.report, every) + 2.0 * both
+        offsets, items = csr = truth.to_csr()
+        ones = chances.ones[items, np.repeat(self._column, np.diff(offsets))]
+        zeros = 1 - chances.zeros
+        mean = totals(csr, ones, zeros)
+        variance = totals(csr, ones * (1 - ones), zeros * (1 - zeros))
+        if not chances.pairs.any():
+            logs = (np.log(np.maximum(chance, 1e-300)) for chance in (ones, zeros))
+            staying = np.exp(totals(csr, *logs))
+            return RowScores("whole baskets", found, mean, variance, top=truth.items), staying
+        variance += self.sizes * (self.sizes - 1) * chances.pairs[self.sizes]
+        most, least = max(float((truth.items - mean).max()), 1e-9), float(mean.max())
+        # All items are right at most as often as a single one is.
+        staying = np.where(self.sizes > 0, chances.ones.max(axis=0)[self.sizes], zeros.max())
+        return RowScores("whole baskets", found, mean, variance, most, least, truth.items), staying
+
+    def count_checks(self) -> list[Check]:
+        """Whether items are reported, alone and two by two, as often as the counts of the truth
+        say: whichever report is whose.
+        """
+        items = self.paired.most_frequent(JUDGED_ITEMS)
+        names = [self.paired.item_names[item] for item in items]
+        together, mean = np.zeros((2, len(items), len(items)))
+        left, variance = np.zeros((2, len(items)))
+        for part in self.chunks(items):
+            together += part.report.T @ part.report
+            mean += part.chance.T @ part.chance + part.allowed
+            left += part.left.sum(axis=0)
+            variance += part.variance.sum(axis=0)
+        each = ScoreTest.sums(left, variance, lambda place: f"item '{names[place]}'")
+        pairs = np.triu_indices(len(items), 1)
+        two = ScoreTest.sums((together - mean)[pairs], mean[pairs], _pair_words(names))
+        says = "as often as the counts of the truth say"
+        checks = [Check.of(f"every item is reported {says}", [each])]
+        if len(items) > 1:
+            checks.append(Check.of(f"items are reported together {says}", [two]))
+        return checks
+
+
+def _triples(rows: ItemRows) -> Iterator[ScoreTest]:
+    """Items three by three: the first with every two after it."""
+    names = rows.names[:TRIPLED_ITEMS]
+    flips, variance = (values[:, : len(names)] for values in (rows.flips, rows.variance))
+    for first in range(len(names) - 2):
+        rest = slice(first + 1, None)
+        products, spread = (
+            (values[:, rest] * values[:, [first]]).T @ values[:, rest]
+            for values in (flips, variance)
+        )
+        pairs = np.triu_indices(len(products), 1)
+        words = _pair_words(names[rest], f"'{names[first]}', ")
+        yield ScoreTest.sums(products[pairs], spread[pairs], words)
+
+
+def _pair_words(names: Sequence[str], before: str = "") -> Callable[[int], str]:
+    """What every two of these are called, in the order of `np.triu_indices`."""
+
+    def words(place: int) -> str:
+        first, second = (each[place] for each in np.triu_indices(len(names), 1))
+        return f"{before}'{names[first]}' and '{names[second]}'"
+
+    return words
 
 
 def held(bits: Bits, items: NDArray[Any]) -> NDArray[np.intp]:
@@ -247,8 +359,10 @@ def held(bits: Bits, items: NDArray[Any]) -> NDArray[np.intp]:
     return count
 
 
-def weighed(bits: Bits, weights: Floats) -> Floats:
-    """For each basket the sum of its items' weights."""
-    offsets, items = bits.to_csr()
-    sums = np.concatenate([[0.0], np.cumsum(weights[items])])
-    return sums[offsets[1:]] - sums[offsets[:-1]]
+def totals(truth: tuple[NDArray[Any], NDArray[Any]], when_true: Floats, when_not: Floats) -> Floats:
+    """For each basket, as offsets and items, the sum of what its items give and of what the others
+    do; the first given entry by entry, the second item by item.
+    """
+    offsets, items = truth
+    sums = np.concatenate([[0.0], np.cumsum(when_true - when_not[items])])
+    return np.asarray(when_not.sum() + sums[offsets[1:]] - sums[offsets[:-1]])

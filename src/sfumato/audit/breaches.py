@@ -5,7 +5,7 @@ what was reported.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -13,12 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.audit.observed import report_tables
-from sfumato.audit.paired import Paired
+from sfumato.audit.paired import Paired, cells_of
+from sfumato.audit.resampled import judged_parts
+from sfumato.bits import Bits
 from sfumato.privacy.guarantee import Guarantee
 
 SHOWN = 5  # breaches named
+MOST_ITEMS = 64  # of reported baskets that say something else than the records
 RECORDS = 64  # possible records of which beliefs about whole ones are looked at
+
+Codes = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -86,21 +90,15 @@ def breaches(paired: Paired, rho1: float, rho2: float, *, false_alarm: float = 1
     level = false_alarm / max(1, sum(table.counts.size for table in tables))
     found, beyond, examples = 0, 0, []
     for table in tables:
-        reported = table.counts.sum(axis=1, keepdims=True)
-        prior = np.broadcast_to(table.prior, table.counts.shape)
-        held = table.counts
-        low = least_shares(held, reported, level)
+        reported, prior = table.counts.sum(axis=1, keepdims=True), table.prior
+        low = least_shares(table.counts, reported, level)
         sure = (prior <= rho1) & (low >= rho2)
-        most = _worst_posteriors(guarantee, prior)
-        past = low > most
+        past = low > _worst_posteriors(guarantee, prior)
         found, beyond = found + int(sure.sum()), beyond + int(past.sum())
-        for report, value in np.argwhere(sure | past)[:SHOWN]:
-            share = float(held[report, value] / reported[report, 0])
-            examples.append(
-                Breach(
-                    table.values[value], table.reports[report], float(prior[report, value]), share
-                )
-            )
+        for place in map(tuple, np.argwhere(sure | past)[:SHOWN]):
+            words = table.values[place[1]], table.reports[place[0]]
+            share = float(table.counts[place] / reported[place[0], 0])
+            examples.append(Breach(*words, float(prior[place]), share))
     examples.sort(key=lambda breach: breach.prior - breach.posterior)
     ruled_out = guarantee.gamma <= Guarantee.from_breach(rho1, rho2).gamma
     return Breaches(rho1, rho2, ruled_out, found, beyond, tuple(examples[:SHOWN]))
@@ -111,15 +109,26 @@ class _Table:
     """How many rows of each report hold each value."""
 
     counts: NDArray[np.int64]  # (reports, values)
-    prior: NDArray[np.float64]  # (values,)
-    reports: list[str]
-    values: list[str]
+    reports: Sequence[str]
+    values: Sequence[str]
 
     @classmethod
-    def of(cls, report: NDArray[Any], truth: NDArray[Any], labels: list[str]) -> _Table:
-        size = len(labels)
-        counts = np.bincount(report * size + truth, minlength=size * size).reshape(size, size)
-        return cls(counts, counts.sum(axis=0) / counts.sum(), labels, labels)
+    def of(
+        cls,
+        report: NDArray[Any],
+        truth: NDArray[Any],
+        reports: Sequence[str],
+        values: Sequence[str],
+    ) -> _Table:
+        shape = len(reports), len(values)
+        counts = np.bincount(report * shape[1] + truth, minlength=shape[0] * shape[1])
+        return cls(counts.reshape(shape), reports, values)
+
+    @property
+    def prior(self) -> NDArray[np.float64]:
+        """How common each value is, whatever is reported; of shape (reports, values) too."""
+        shares = self.counts.sum(axis=0) / max(int(self.counts.sum()), 1)
+        return np.broadcast_to(shares, self.counts.shape)
 
 
 def _tables(paired: Paired) -> Iterator[_Table]:
@@ -127,37 +136,51 @@ def _tables(paired: Paired) -> Iterator[_Table]:
         yield from _item_tables(paired)
         return
     if not paired.in_place:
-        for counts, reports, values in report_tables(paired):
-            yield _Table(counts, counts.sum(axis=0) / max(int(counts.sum()), 1), reports, values)
+        yield from _report_tables(paired)
         return
-    for column in paired.columns:
-        labels = [f"{column.name}={label}" for label in column.cells.labels]
-        yield _Table.of(column.report, column.truth, labels)
-    sizes = [column.cells.size for column in paired.columns]
-    if len(sizes) > 1 and math.prod(sizes) <= RECORDS:
-        yield _whole_table(paired, sizes)
-
-
-def _whole_table(paired: Paired, sizes: list[int]) -> _Table:
-    """Beliefs about whole records, which a mechanism for whole records raises furthest."""
     columns = paired.columns
-    words = ([f"{c.name}={label}" for label in c.cells.labels] for c in columns)
-    report = np.ravel_multi_index(tuple(c.report.astype(np.intp) for c in columns), sizes)
-    truth = np.ravel_multi_index(tuple(c.truth.astype(np.intp) for c in columns), sizes)
-    return _Table.of(report, truth, [", ".join(each) for each in product(*words)])
+    labels = [[f"{c.name}={label}" for label in c.cells.labels] for c in columns]
+    for column, values in zip(columns, labels, strict=True):
+        yield _Table.of(column.report, column.truth, values, values)
+    sizes = [column.cells.size for column in columns]
+    if len(sizes) > 1 and math.prod(sizes) <= RECORDS:
+        # Beliefs about whole records, which a mechanism for whole records raises furthest.
+        report, truth = (
+            np.ravel_multi_index(tuple(codes), sizes)
+            for codes in ([c.report for c in columns], [c.truth for c in columns])
+        )
+        records = [", ".join(each) for each in product(*labels)]
+        yield _Table.of(report, truth, records, records)
 
 
 def _item_tables(paired: Paired) -> Iterator[_Table]:
     truth, report = paired.true_baskets, paired.reported_baskets
     both = np.bitwise_count(truth.words & report.words).sum(axis=1, dtype=np.int64)
-    ones, shown = truth.counts(), report.counts()
-    for item, label in enumerate(paired.mechanism.private_reports.attributes[0].labels):
-        held = np.array([[ones[item] - both[item]], [both[item]]])
-        reported = np.array([[truth.rows - shown[item]], [shown[item]]])
-        counts = np.concatenate([held, reported - held], axis=1)
-        yield _Table(
-            counts, counts.sum(axis=0) / truth.rows, [f"no {label}", label], [label, f"no {label}"]
-        )
+    ones, shown = paired.true_items, report.counts()
+    held = np.stack([ones - both, both], axis=1)  # (items, not reported or reported)
+    reported = np.stack([truth.rows - shown, shown], axis=1)
+    counts = np.stack([held, reported - held], axis=2)
+    for label, table in zip(paired.item_names, counts, strict=True):
+        yield _Table(table, (f"no {label}", label), (label, f"no {label}"))
+
+
+def _report_tables(paired: Paired) -> Iterator[_Table]:
+    """Each column of reports, or item of a basket, beside each private column."""
+    for attribute, column in zip(paired.release.domain, paired.release.columns, strict=True):
+        if attribute.public:
+            continue
+        shown: list[tuple[Sequence[str], NDArray[Any]]]
+        if isinstance(column, Bits):
+            items = enumerate(attribute.labels[:MOST_ITEMS])
+            shown = [((f"no {label}", label), column.column(item)) for item, label in items]
+        else:
+            shown = [(attribute.labels, np.asarray(column))]
+        for private, truths in zip(paired.private, paired.truths, strict=True):
+            for cells in judged_parts(private):
+                truth = cells_of(cells, truths)
+                values = [f"{cells.name}={label}" for label in cells.labels]
+                for reports, codes in shown:
+                    yield _Table.of(codes.astype(np.intp), truth, reports, values)
 
 
 def _worst_posteriors(guarantee: Guarantee, prior: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -7,90 +7,27 @@ whose neighbour holds some value must be as near to 0 as its variance says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.audit.agreement import Agreements
+from sfumato.audit.agreement import MOST_COLUMNS, Agreements
 from sfumato.audit.baskets import BasketFit
-from sfumato.audit.check import Check, bounded, worst_log
-from sfumato.audit.coins import Flips
-from sfumato.audit.paired import Paired, PairedColumn, judged_cells
+from sfumato.audit.paired import Paired, cells_of, judged_cells
+from sfumato.audit.records import report_test
+from sfumato.audit.score import Check, Floats, ScoreTest
 from sfumato.bits import Bits
-from sfumato.channels import NotLumpableError
-from sfumato.domain import Attribute, Codes
+from sfumato.domain import Cells
 
 MOST_ROWS = 1 << 18  # rows looked at: a dependence that matters shows in so many
-MOST_COLUMNS = 24
-
-Floats = NDArray[np.float64]
-NAME = "what is reported of a person depends on no other person's record"
-WORDS = {-1: "the record before", 0: "the person's own", 1: "the record after"}
-
-
-@dataclass(frozen=True, eq=False)
-class Trait:
-    """What a row's truth holds, cell by cell."""
-
-    name: str
-    cells: NDArray[np.intp]
-    labels: tuple[str, ...]
+WHOSE = {-1: "the record before", 0: "the person's own", 1: "the record after"}
 
 
 def neighbour_check(paired: Paired, found: Agreements | None) -> Check:
     """Whether what chance left goes with the record before, the record after, or another column."""
-    if paired.in_baskets:
-        return _basket_check(paired)
-    logs: list[Floats] = []
-    words: list[Callable[[int], str]] = []
-    for part, describe in _record_sums(paired, found):
-        logs.append(part.ravel())
-        words.append(describe)
-    sizes = np.array([len(part) for part in logs], dtype=np.intp)
-
-    def detail(place: int) -> str:
-        which = int(np.searchsorted(np.cumsum(sizes), place, side="right"))
-        return words[which](place - int(sizes[:which].sum()))
-
-    return worst_log(NAME, np.concatenate(logs) if logs else [], float(sizes.sum()), detail)
-
-
-def _record_sums(
-    paired: Paired, found: Agreements | None
-) -> Iterator[tuple[Floats, Callable[[int], str]]]:
-    """Logarithms of p-values, and what each is about."""
-    rows = min(paired.release.rows, MOST_ROWS)
-    columns = list(paired.columns[:MOST_COLUMNS]) if paired.in_place else []
-    traits = [Trait(c.name, c.truth[:rows], c.cells.labels) for c in columns] or [
-        _trait(attribute, column, rows)
-        for attribute, column in zip(paired.private, paired.truths, strict=True)
-        if not isinstance(column, Bits)
-    ]
-    for apart in WORDS if columns else (-1, 1):
-        here, there = _shifted(rows, apart * paired.copies)
-        for trait in traits:
-            cells = trait.cells[there]
-            for one in found.series if found is not None else ():
-                # A person's own truth decides whether the same column agrees.
-                if apart or one.name not in ("whole records", f"'{trait.name}'"):
-                    sums, spread = (
-                        np.bincount(cells, values[:rows][here], len(trait.labels))
-                        for values in (one.left, one.variance)
-                    )
-                    yield (
-                        bounded(sums, spread, one.most, one.least),
-                        _words(f"whether {one.name} is true", trait, apart),
-                    )
-            if apart:
-                for column in columns:
-                    yield from _report_sums(paired, column, trait, (here, there), apart)
-
-
-def _trait(attribute: Attribute, column: Codes, rows: int) -> Trait:
-    cells = judged_cells(attribute)
-    return Trait(attribute.name, np.asarray(cells.assign(column[:rows])), cells.labels)
+    tests = _basket_tests(paired) if paired.in_baskets else _record_tests(paired, found)
+    return Check.of("what is reported of a person depends on no other person's record", tests)
 
 
 def _shifted(rows: int, apart: int) -> tuple[slice, slice]:
@@ -100,65 +37,66 @@ def _shifted(rows: int, apart: int) -> tuple[slice, slice]:
     return slice(-apart, rows), slice(0, max(rows + apart, 0))
 
 
-def _words(what: str, trait: Trait, apart: int) -> Callable[[int], str]:
-    return lambda cell: (
-        f"{what} depends on {WORDS[apart]} '{trait.name}' being {trait.labels[cell]}"
-    )
+def _record_tests(paired: Paired, found: Agreements | None) -> Iterator[ScoreTest]:
+    """Every column of the record before, of the person's own and of the record after."""
+    rows = min(paired.release.rows, MOST_ROWS)
+    columns = paired.columns[:MOST_COLUMNS] if paired.in_place else ()
+    traits = [(c.cells, c.truth) for c in columns] or [
+        (judged_cells(attribute), cells_of(judged_cells(attribute), column))
+        for attribute, column in zip(paired.private, paired.truths, strict=True)
+        if not isinstance(column, Bits)
+    ]
+    for apart in WHOSE if columns else (-1, 1):
+        here, there = _shifted(rows, apart * paired.copies)
+        for cells, truth in traits:
+            yield from _trait_tests(paired, found, apart, here, cells, truth[there])
 
 
-def _report_sums(
-    paired: Paired, column: PairedColumn, trait: Trait, places: tuple[slice, slice], apart: int
-) -> Iterator[tuple[Floats, Callable[[int], str]]]:
-    """The values reported of a column, by the neighbour's value of a trait: counts less their means
-    given the row's own truth.
+def _trait_tests(
+    paired: Paired,
+    found: Agreements | None,
+    apart: int,
+    rows: slice,
+    trait: Cells,
+    held: NDArray[np.intp],
+) -> Iterator[ScoreTest]:
+    """Sums over the rows whose neighbour holds a value: of what chance left of agreement, and of
+    how often each value is reported.
     """
-    try:
-        channel = paired.channel_over([column.axis]).coarsen([column.cells])
-    except NotLumpableError:
-        return
-    if not channel.settled:
-        channel = channel.settle(np.bincount(column.truth, minlength=column.cells.size))
-    dense, here, there = channel.to_dense(), *places
-    size, traits = column.cells.size, len(trait.labels)
-    report, truth = column.report[: len(trait.cells)][here], column.truth[: len(trait.cells)][here]
-    other = trait.cells[there]
-    counts = np.bincount(report * traits + other, minlength=size * traits).reshape(size, traits)
-    joint = np.bincount(truth * traits + other, minlength=size * traits).reshape(size, traits)
-    logs = bounded(counts - dense @ joint, (dense * (1 - dense)) @ joint)
-    yield (
-        logs,
-        lambda place: (
-            f"'{column.name}' being reported as {column.cells.labels[place // traits]} depends on "
-            f"{WORDS[apart]} '{trait.name}' being {trait.labels[place % traits]}"
-        ),
-    )
+    words = [f"{WHOSE[apart]} '{trait.name}' being {label}" for label in trait.labels]
+
+    def sums(values: Floats) -> Floats:
+        return np.asarray(np.bincount(held, values[rows], trait.size), dtype=np.float64)
+
+    for one in found.scores if found is not None else ():
+        # A person's own truth decides whether the same column agrees.
+        if apart or one.name not in ("whole records", f"'{trait.name}'"):
+            yield one.test(sums, [f"whether {one.name} is true depends on {w}" for w in words])
+    for column in paired.columns[:MOST_COLUMNS] if paired.in_place and apart else ():
+        labels = column.cells.labels
+        where = [
+            f"'{column.name}' being reported as {label} depends on {w}"
+            for label in labels
+            for w in words
+        ]
+        test = report_test(paired, [column], where, rows=rows, classes=held, count=trait.size)
+        if test is not None:
+            yield test
 
 
-def _basket_check(paired: Paired) -> Check:
+def _basket_tests(paired: Paired) -> Iterator[ScoreTest]:
     """The same for baskets: flips and reported items beside the items of the basket before and
     after.
     """
-    fit = BasketFit(paired)
-    flips = Flips.of(fit, np.argsort(-fit.truth.counts(), kind="stable")[:MOST_COLUMNS], MOST_ROWS)
-    logs, words = [], []
+    items = BasketFit(paired).first_rows(paired.most_frequent(MOST_COLUMNS), MOST_ROWS)
+    names = items.names
     for apart in (-1, 1):
-        here, there = _shifted(flips.rows, apart * paired.copies)
-        truth = flips.truth[there]
-        for what, left in (
-            ("flipped", flips.left[here]),
-            ("reported", flips.left[here] * flips.sign[here]),
-        ):
-            logs.append(bounded(left.T @ truth, flips.variance[here].T @ truth))
-            words.append((what, apart))
-    size, names = len(flips.names), flips.names
-
-    def detail(place: int) -> str:
-        which, pair = divmod(place, size * size)
-        what, apart = words[which]
-        return (
-            f"whether '{names[pair // size]}' is {what} depends on {WORDS[apart]} holding "
-            f"'{names[pair % size]}'"
-        )
-
-    values = np.concatenate([part.ravel() for part in logs])
-    return worst_log(NAME, values, len(values), detail)
+        here, there = _shifted(len(items.truth), apart * paired.copies)
+        truth, variance = items.truth[there], items.variance[here]
+        for what, left in (("flipped", items.flips[here]), ("reported", items.left[here])):
+            words = [
+                f"whether '{own}' is {what} depends on {WHOSE[apart]} holding '{other}'"
+                for own in names
+                for other in names
+            ]
+            yield ScoreTest.sums(left.T @ truth, variance.T @ truth, words)

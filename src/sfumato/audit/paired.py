@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,9 +20,8 @@ from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.bitflip import as_baskets, reported_items
 from sfumato.table import Provenance, Table
 
-FEW_CELLS = (
-    64  # a column with more values is merged to half as many cells before its reports are judged
-)
+# A column with more values is merged to half as many cells before its reports are judged.
+FEW_CELLS = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +64,7 @@ class Paired:
     def _check_public(self) -> None:
         for attribute in self.mechanism.domain:
             if attribute.public:
-                here = np.asarray(_repeated(self.truth.column(attribute.name), self.copies))
+                here = np.asarray(self.repeated(attribute.name))
                 there = np.asarray(self.release.column(attribute.name))
                 if not self.in_order:
                     here, there = np.sort(here), np.sort(there)
@@ -109,13 +110,12 @@ class Paired:
     @cached_property
     def truths(self) -> Columns:
         """The private columns of the truth, one row a report."""
-        return tuple(
-            _repeated(self.truth.column(attribute.name), self.copies) for attribute in self.private
-        )
+        return tuple(self.repeated(attribute.name) for attribute in self.private)
 
     def repeated(self, name: str) -> Any:
         """A column of the truth, one row a report."""
-        return _repeated(self.truth.column(name), self.copies)
+        column: Any = self.truth.column(name)
+        return column if self.copies == 1 else column.repeat(self.copies)
 
     @cached_property
     def true_baskets(self) -> Bits:
@@ -128,65 +128,81 @@ class Paired:
         return reported_items(self.mechanism, self.release.columns)
 
     @cached_property
+    def true_items(self) -> NDArray[np.int64]:
+        """In how many true baskets each report item is."""
+        return np.asarray(self.true_baskets.counts())
+
+    @property
+    def item_names(self) -> tuple[str, ...]:
+        """The items that reports hold, for mechanisms that report items."""
+        return self.mechanism.private_reports.attributes[0].labels
+
+    def most_frequent(self, most: int) -> NDArray[np.intp]:
+        """The report items that most people have."""
+        return np.argsort(-self.true_items, kind="stable")[:most]
+
+    @cached_property
     def columns(self) -> tuple[PairedColumn, ...]:
         """The axes of a mechanism that reports every column in its own domain: attributes, or the
         most frequent items.
         """
-        return tuple(self._column(axis) for axis in self._judged_axes())
-
-    def _judged_axes(self) -> list[int]:
         chosen: list[int] = []
         for place, attribute in enumerate(self.private):
             axes = [
                 number for number, axis in enumerate(self.private.axes) if axis.attribute == place
             ]
             if isinstance(attribute, Items):
-                column = as_bits(self.truths[place])
-                axes = [
-                    axes[item] for item in np.argsort(-column.counts(), kind="stable")[:FEW_CELLS]
-                ]
+                counts = as_bits(self.truths[place]).counts()
+                axes = [axes[item] for item in np.argsort(-counts, kind="stable")[:FEW_CELLS]]
             chosen += axes
-        return chosen
+        return tuple(self._column(axis) for axis in chosen)
 
     def _column(self, axis: int) -> PairedColumn:
         described = self.private.axes[axis]
         attribute = self.private.attributes[described.attribute]
-        cells = (
-            attribute.item_cells(described.name)
-            if isinstance(attribute, Items)
-            else judged_cells(attribute)
-        )
         reports = self.release.column(attribute.name)
-        return PairedColumn(
-            axis,
-            cells,
-            _cell_of(cells, self.truths[described.attribute]),
-            _cell_of(cells, reports),
-            self._agree(axis, reports),
-        )
-
-    def _agree(self, axis: int, reports: Any) -> NDArray[np.bool_]:
-        """Whether each report has the true value, however fine."""
-        described = self.private.axes[axis]
         truth = self.truths[described.attribute]
-        if described.item is not None:
-            return as_bits(truth).column(described.item) == reports.column(described.item)
-        return np.asarray(np.asarray(truth) == np.asarray(reports))
+        if isinstance(attribute, Items):
+            cells = attribute.item_cells(described.name)
+        else:
+            cells = judged_cells(attribute)
+        agree = _codes(truth, described.item) == _codes(reports, described.item)
+        return PairedColumn(axis, cells, cells_of(cells, truth), cells_of(cells, reports), agree)
 
-    def channel_over(self, axes: list[int]) -> Channel:
-        """The channel of a few private axes, a law that is the column's own read off the truth."""
+    def codes(self, axes: Sequence[int]) -> list[NDArray[np.intp]]:
+        """The true codes of a few private axes, one row a report."""
+        described = [self.private.axes[axis] for axis in axes]
+        return [_codes(self.truths[a.attribute], a.item).astype(np.intp) for a in described]
+
+    def channel_over(self, axes: Sequence[int]) -> Channel:
+        """The channel of a few private axes; one that replaces by the column's own distribution
+        has it read off the truth.
+        """
         channel = self.mechanism.private_channel_over(axes)
-        return channel if channel.settled else channel.settle(self._table(axes))
-
-    def _table(self, axes: list[int]) -> NDArray[Any]:
+        if channel.settled:
+            return channel
         shape = tuple(self.private.axes[axis].size for axis in axes)
-        codes = [
-            np.asarray(self.truths[self.private.axes[axis].attribute]).astype(np.intp)
-            for axis in axes
-        ]
-        return np.bincount(
-            np.ravel_multi_index(tuple(codes), shape), minlength=int(np.prod(shape))
-        ).reshape(shape)
+        joint = np.ravel_multi_index(tuple(self.codes(axes)), shape)
+        return channel.settle(np.bincount(joint, minlength=math.prod(shape)).reshape(shape))
+
+    def channel_of(self, columns: Sequence[PairedColumn]) -> Channel:
+        """The channel of a few columns' cells, as they are judged."""
+        channel = self.channel_over([column.axis for column in columns])
+        return channel.coarsen([column.cells for column in columns])
+
+    @property
+    def numbered(self) -> bool:
+        """Whether whole records have a number: none of their columns is a basket."""
+        return all(axis.item is None for axis in self.private.axes)
+
+    def records(self, columns: Iterable[Any]) -> NDArray[np.intp]:
+        """The numbers of whole records, from their private columns."""
+        codes = tuple(np.asarray(column).astype(np.intp) for column in columns)
+        return np.ravel_multi_index(codes, self.private.shape)
+
+    def reported(self, release: Table) -> NDArray[np.intp]:
+        """The numbers of whole reports, of a mechanism that reports columns as themselves."""
+        return self.records(release.column(name) for name in self.private.names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,8 +241,13 @@ def judged_cells(attribute: Attribute) -> Cells:
     return Cells(attribute, tuple(f"group {part + 1}" for part in range(parts)), group)
 
 
-def _cell_of(cells: Cells, column: Any) -> NDArray[Any]:
+def cells_of(cells: Cells, column: Any) -> NDArray[np.intp]:
+    """The cell of each row."""
     return np.asarray(cells.assign(column)).astype(np.intp)
+
+
+def _codes(column: Any, item: int | None) -> NDArray[Any]:
+    return np.asarray(column) if item is None else as_bits(column).column(item)
 
 
 def _recoded(truth: Table, domain: Domain) -> Table:
@@ -261,7 +282,3 @@ def _of_people(order: NDArray[np.int64], people: int, copies: int) -> NDArray[np
     if len(each) != people or not np.array_equal(np.sort(each), np.arange(people)):
         raise _stranger(f"an order of {len(order):,} is no order of {people:,} records")
     return each
-
-
-def _repeated(column: Any, copies: int) -> Any:
-    return column if copies == 1 else column.repeat(copies)

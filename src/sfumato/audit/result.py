@@ -6,14 +6,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+from warnings import warn
 
 from sfumato import plots
 from sfumato.audit.amplification import Amplification
 from sfumato.audit.attack import Attack
 from sfumato.audit.breaches import Breaches
-from sfumato.audit.check import Check
 from sfumato.audit.linkage import Linkage
-from sfumato.audit.sight import Sight
+from sfumato.audit.power import Power
+from sfumato.audit.score import Check
 from sfumato.errors import ParameterError
 from sfumato.glance import spans
 from sfumato.notebook import Framed, arrow_table, html_table
@@ -54,8 +55,14 @@ class Audit(Framed):
     linkage: Linkage
     checks: tuple[Check, ...]
     false_alarm: float
-    sight: Sight | None = None
+    power: Power | None = None
     left_out: tuple[str, ...] = ()
+
+    @property
+    def sight(self) -> Power | None:
+        """The former name of `power`."""
+        warn("Audit.sight is now Audit.power", DeprecationWarning, stacklevel=2)
+        return self.power
 
     @property
     def threshold(self) -> float:
@@ -96,7 +103,7 @@ class Audit(Framed):
     def sentences(self) -> tuple[str, ...]:
         """The audit in plain words."""
         guesses = (self._attack_words(a) for a in self.attacks if a.target == "record")
-        seen = () if self.sight is None else self.sight.sentences()
+        seen = () if self.power is None else self.power.sentences()
         return (self._verdict(), *guesses, *self.measured(), *seen, *self.left_out)
 
     def findings(self, most: int) -> tuple[str, ...]:
@@ -253,7 +260,7 @@ class Audit(Framed):
             "linkage": self.linkage.to_dict(),
             "checks": [check.to_dict() for check in self.checks],
             "false_alarm": self.false_alarm,
-            "smallest_leaks": None if self.sight is None else self.sight.to_dict(),
+            "smallest_leaks": None if self.power is None else self.power.to_dict(),
             "left_out": list(self.left_out),
             "words": list(self.sentences()),
             "limits": list(LIMITS),

@@ -275,9 +275,9 @@ def _print_details(found: Plan, commands: Sequence[tuple[str, str]]) -> None:
     """What would be otherwise with other columns and people, all errors, parameters and commands,
     why the other mechanisms are not there, and what was assumed.
     """
-    if found.outlook is not None:
+    if found.sample_sizes is not None:
         print()
-        for sentence in found.outlook.sentences():
+        for sentence in found.sample_sizes.sentences():
             print_words(sentence)
     print()
     print_words(
@@ -338,13 +338,14 @@ def draw(
     errors = (
         "Standard errors of supports in percentage points by length, and of a range count in people"
     )
+    expected = [] if found.sample_sizes is None else found.sample_sizes.sentences()
     blocks: list[Block] = [
         *(Paragraph(sentence) for sentence in found.sentences()[:1]),
         Note(found.promise()),
         *(Paragraph(sentence) for sentence in found.sentences()[2:]),
         Picture.of(axes, caption, alt=alt),
         Listing(found.header(), found.table()),
-        *(Paragraph(s) for s in ([] if found.outlook is None else found.outlook.sentences())),
+        *(Paragraph(sentence) for sentence in expected),
         Listing(found.error_header(), found.errors(), errors),
         Listing(found.detail_header(), found.details()),
         *_to_type(found, schema, items),

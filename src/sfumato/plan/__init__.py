@@ -5,24 +5,33 @@ Loads nothing until it is asked: `sfumato.plan` is also the name of a function (
 `sfumato.verbs`), so that this package is loaded with Sfumato itself.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 from sfumato.lazy import loading
 
 if TYPE_CHECKING:
-    from sfumato.plan.options import Offer, Plan
-    from sfumato.plan.planning import PURPOSES, PrivacyCurve, plan_release, privacy_curve
+    from sfumato.plan.options import Candidate, Plan
+    from sfumato.plan.planning import PrivacyCurve, plan_release, privacy_curve
+    from sfumato.plan.workload import PURPOSES
 
-__all__ = ["PURPOSES", "Offer", "Plan", "PrivacyCurve", "plan_release", "privacy_curve"]
+__all__ = ["PURPOSES", "Candidate", "Plan", "PrivacyCurve", "plan_release", "privacy_curve"]
 
-__getattr__ = loading(
+_load = loading(
     __name__,
     {
-        "PURPOSES": "planning:PURPOSES",
-        "Offer": "options:Offer",
+        "PURPOSES": "workload:PURPOSES",
+        "Candidate": "options:Candidate",
         "Plan": "options:Plan",
         "PrivacyCurve": "planning:PrivacyCurve",
         "plan_release": "planning:plan_release",
         "privacy_curve": "planning:privacy_curve",
     },
 )
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Offer":
+        warn("sfumato.plan.Offer is now sfumato.plan.Candidate", DeprecationWarning, stacklevel=2)
+        return _load("Candidate")
+    return _load(name)

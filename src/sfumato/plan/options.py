@@ -13,6 +13,7 @@ from os import fspath
 from pathlib import Path
 from shlex import quote
 from typing import Any, NamedTuple
+from warnings import warn
 
 from sfumato import plots
 from sfumato.arguments import checked
@@ -30,10 +31,10 @@ from sfumato.notebook import (
     screen,
     text_table,
 )
-from sfumato.plan.outlook import Outlook
 from sfumato.plan.prediction import Item, itemset_variance
-from sfumato.plan.questions import ASSUMPTIONS
 from sfumato.plan.rounds import InRounds, calls, commands
+from sfumato.plan.sample_sizes import SampleSizes
+from sfumato.plan.workload import ASSUMPTIONS
 from sfumato.printable import json_number, typed
 from sfumato.privacy.guarantee import Gamma, Guarantee, rounded_up
 
@@ -42,7 +43,7 @@ EMPTY_PROMISE = 0.95  # a worst posterior above this is as good as knowing
 
 
 @dataclass(frozen=True)
-class Offer:
+class Candidate:
     """One mechanism: its parameters, its promise, and the errors to be expected from a number of
     people.
     """
@@ -196,11 +197,11 @@ def basket_warning(mechanism: ItemSet, rows: int, at_support: float = 0.02) -> s
     )
 
 
-class Aside(NamedTuple):
+class Excluded(NamedTuple):
     """What would do for the numbers of a schema, were some other columns not asked about."""
 
     others: tuple[str, ...]  # private columns that are in the way
-    best: Offer
+    best: Candidate
 
     def __str__(self) -> str:
         it = "it" if len(self.others) == 1 else "them"
@@ -217,7 +218,7 @@ class Plan(Framed):
     cannot.
     """
 
-    options: tuple[Offer, ...]
+    options: tuple[Candidate, ...]
     refused: Mapping[str, str]  # mechanism -> why
     rows: int
     purpose: str
@@ -227,14 +228,28 @@ class Plan(Framed):
     guarantee: Guarantee | None
     accuracy_asked: bool
     rho1: float = 0.05
-    outlook: Outlook | None = None  # where a questionnaire is best
-    once: Offer | None = None  # one question to everyone, of single items, where rounds are best
-    aside: Aside | None = None  # where numbers are asked about and nothing is usable
+    sample_sizes: SampleSizes | None = None  # where a questionnaire is best
+    once: Candidate | None = (
+        None  # one question to everyone, of single items, where rounds are best
+    )
+    excluded: Excluded | None = None  # where numbers are asked about and nothing is usable
     file: str | None = None  # the data or the schema that was planned for, where it is a file
     called: tuple[str, str | None] = ("data", "schema")  # in Python; no schema where it is proposed
 
     @property
-    def best(self) -> Offer:
+    def outlook(self) -> SampleSizes | None:
+        """The former name of `sample_sizes`."""
+        warn("Plan.outlook is now Plan.sample_sizes", DeprecationWarning, stacklevel=2)
+        return self.sample_sizes
+
+    @property
+    def aside(self) -> Excluded | None:
+        """The former name of `excluded`."""
+        warn("Plan.aside is now Plan.excluded", DeprecationWarning, stacklevel=2)
+        return self.excluded
+
+    @property
+    def best(self) -> Candidate:
         """The option with the smallest error, or the strongest promise where only an accuracy was
         asked for.
         """
@@ -322,14 +337,14 @@ class Plan(Framed):
         """What is said where even the best answer tells nothing."""
         if self.best.error <= USELESS or (self.accuracy_asked and self.guarantee is None):
             return ()
-        if self.outlook is not None:
-            remedies = "; or ".join(self.outlook.remedies())
+        if self.sample_sizes is not None:
+            remedies = "; or ".join(self.sample_sizes.remedies())
             return (
                 f"not usable: an error above half of what is measured tells nothing; {remedies}",
             )
         useless = "not usable: an error above half of what is measured tells nothing"
-        if self.aside is not None:
-            return (f"{useless}; {self.aside}",)
+        if self.excluded is not None:
+            return (f"{useless}; {self.excluded}",)
         people = self.rows * (self.best.error / USELESS) ** 2
         baskets = self.best.mechanism.domain.private.baskets
         return (
@@ -407,7 +422,7 @@ class Plan(Framed):
             for option in self.options
         ]
 
-    def _promised(self, option: Offer) -> tuple[str, ...]:
+    def _promised(self, option: Candidate) -> tuple[str, ...]:
         return (
             _figures(rounded_up(option.guarantee.gamma)),
             _figures(option.guarantee.epsilon),
@@ -538,7 +553,7 @@ class Plan(Framed):
             ],
             "refused": dict(self.refused),
             "words": list(self.sentences()),
-            "outlook": None if self.outlook is None else self.outlook.to_dict(),
+            "outlook": None if self.sample_sizes is None else self.sample_sizes.to_dict(),
             "assumptions": list(self.assumptions),
         }
 

@@ -25,16 +25,14 @@ from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.item_set import ItemSet
 from sfumato.mechanisms.registry import MECHANISMS, mechanism_class
 from sfumato.mechanisms.windows import is_asked
-from sfumato.plan.options import USELESS, Aside, Offer, Plan
-from sfumato.plan.outlook import Outlook
-from sfumato.plan.questions import Demand, has_mean
+from sfumato.plan.options import USELESS, Candidate, Excluded, Plan
 from sfumato.plan.rounds import NAME as IN_ROUNDS
 from sfumato.plan.rounds import InRounds
+from sfumato.plan.sample_sizes import SampleSizes
+from sfumato.plan.workload import OF_NUMBERS, PURPOSES, PlanWorkload, has_mean, predict
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.probability import check_count, check_strictly_between
 
-OF_NUMBERS = ("ranges", "means", "quantiles")
-PURPOSES = ("itemsets", "pairs", "counts", "ranges", "means", "quantiles", "classes")
 LENGTHS = 6  # itemset lengths shown at most
 USUAL_ERROR = 0.05  # the error for which people are counted where none is wanted
 MOST_EPSILON = 40.0  # beyond this a report is the truth for all purposes
@@ -77,47 +75,50 @@ def plan_release(
     """
     _check(domain, rows, guarantee, wanted_error, at_support, purpose, rho1)
     _check_pairs(pairs)
-    questions = Demand(domain, at_support, target, tuple(pairs))
-    asking = _Asking(questions, purpose, _length(questions, length))
+    workload = PlanWorkload(domain, at_support, target, tuple(pairs), purpose, length)
+    _check_length(workload)
     wanted = USUAL_ERROR if wanted_error is None else wanted_error
-    suited = questions.suited(purpose, length)
+    suited = workload.suited
     options, refused = [], {}
     for name, make in candidates(domain, suited):
         try:
             mechanism = (
-                make(guarantee) if guarantee is not None else _least(make, asking, rows, wanted)
+                make(guarantee) if guarantee is not None else _least(make, workload, rows, wanted)
             )
         except SfumatoError as error:
             refused[name] = str(error)
             continue
         try:
-            options.append(asking.option(name, mechanism, rows, wanted, suited.get(name, {})))
+            options.append(candidate(workload, name, mechanism, rows, wanted, suited.get(name, {})))
         except EstimationError as error:  # it can be made, and not answer this
             refused[name] = str(error)
     if not options:
-        raise _nothing_fits(domain, guarantee, wanted, asking, refused)
+        raise _nothing_fits(guarantee, wanted, workload, refused)
     options.sort(key=lambda o: o.error if guarantee is not None else float(o.guarantee.epsilon))
     return Plan(
         tuple(options),
         refused,
         rows,
         purpose,
-        asking.words,
+        workload.words,
         at_support,
         wanted,
         guarantee,
         wanted_error is not None,
         rho1,
-        _outlook(options[0], asking),
-        _once(options[0], asking),
-        _aside(options[0], domain, purpose, guarantee),
+        _sample_sizes(options[0], workload),
+        _once(options[0], workload),
+        _excluded(options[0], workload, guarantee),
     )
 
 
-def _aside(best: Offer, domain: Domain, purpose: str, guarantee: Guarantee | None) -> Aside | None:
+def _excluded(
+    best: Candidate, workload: PlanWorkload, guarantee: Guarantee | None
+) -> Excluded | None:
     """What the numbers would get without the columns that nothing can be asked about beside them,
     or else alone, where no answer is usable.
     """
+    domain, purpose = workload.domain, workload.purpose
     if purpose not in OF_NUMBERS or guarantee is None or best.error <= USELESS:
         return None
     words = tuple(a.name for a in domain.private if not isinstance(a, Numeric))
@@ -128,31 +129,31 @@ def _aside(best: Offer, domain: Domain, purpose: str, guarantee: Guarantee | Non
             continue
         found = plan_release(rest, best.rows, guarantee=guarantee, purpose=purpose).best
         if found.error <= USELESS:
-            return Aside(others, found)
+            return Excluded(others, found)
     return None
 
 
-def _once(best: Offer, asking: _Asking) -> Offer | None:
+def _once(best: Candidate, workload: PlanWorkload) -> Candidate | None:
     """What asking everyone once would tell of single items, where itemsets are best asked for in
     rounds.
     """
-    if not isinstance(best.mechanism, InRounds) or asking.purpose != "itemsets":
+    if not isinstance(best.mechanism, InRounds) or workload.purpose != "itemsets":
         return None
-    if asking.length == 1:  # then both are compared
+    if workload.together == 1:  # then both are compared
         return None
     once = ItemSet.promising(best.guarantee, best.mechanism.domain)
-    return replace(asking, length=1).option(once.name, once, best.rows, USUAL_ERROR)
+    return candidate(replace(workload, length=1), once.name, once, best.rows, USUAL_ERROR)
 
 
-def _outlook(best: Offer, asking: _Asking) -> Outlook | None:
+def _sample_sizes(best: Candidate, workload: PlanWorkload) -> SampleSizes | None:
     """What to expect of the best option, where people are dealt what they are asked about and
     supports are what is wanted.
     """
-    if best.mechanism.together is None or asking.purpose in OF_NUMBERS:
+    if best.mechanism.together is None or workload.purpose in OF_NUMBERS:
         return None
-    sets = asking.questions.sets(asking.purpose)
-    length = asking.length if asking.purpose in ("itemsets", "pairs", "classes") else 1
-    return Outlook(best.mechanism, asking.questions, best.rows, length, sets, best.options)
+    return SampleSizes(
+        best.mechanism, workload, best.rows, workload.together, workload.sets, best.options
+    )
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,7 @@ class PrivacyCurve:
                 alike.setdefault(" ".join(f"{value:.3g}" for value in line), []).append(name)
         return {", ".join(names): self.errors[names[0]] for names in alike.values()}
 
-    def plot(self, best: Offer | None = None, *, axes: Any = None) -> Any:
+    def plot(self, best: Candidate | None = None, *, axes: Any = None) -> Any:
         """Error against privacy, the best option first and ringed; the axes they were drawn on."""
         drawn, chosen = self.drawn, "" if best is None else best.name
         lines = sorted(drawn, key=lambda names: chosen not in names.split(", "))
@@ -203,21 +204,21 @@ def privacy_curve(
     `plots.error_by_privacy` draws.
     """
     _check(domain, rows, Guarantee.from_epsilon(min(epsilon)), None, at_support, purpose, 0.05)
-    questions = Demand(domain, at_support, target, tuple(pairs))
-    asking = _Asking(questions, purpose, _length(questions, length))
+    workload = PlanWorkload(domain, at_support, target, tuple(pairs), purpose, length)
+    _check_length(workload)
     errors = {
-        name: tuple(_error_at(make, asking, rows, value) for value in epsilon)
-        for name, make in candidates(domain, questions.suited(purpose, length))
+        name: tuple(_error_at(make, workload, rows, value) for value in epsilon)
+        for name, make in candidates(domain, workload.suited)
     }
     drawn = {
         name: line for name, line in errors.items() if any(math.isfinite(value) for value in line)
     }
-    return PrivacyCurve(tuple(epsilon), drawn, asking.words)
+    return PrivacyCurve(tuple(epsilon), drawn, workload.words)
 
 
-def _error_at(make: Make, asking: _Asking, rows: int, epsilon: float) -> float:
+def _error_at(make: Make, workload: PlanWorkload, rows: int, epsilon: float) -> float:
     try:
-        error = asking.error(make(Guarantee.from_epsilon(epsilon)), rows)
+        error = workload.predict(make(Guarantee.from_epsilon(epsilon))) / math.sqrt(rows)
     except SfumatoError:
         return math.nan
     return error if math.isfinite(error) else math.nan
@@ -250,114 +251,51 @@ def _maker(name: str, domain: Domain, options: Mapping[str, str] | None = None) 
     return lambda guarantee: mechanism_class(name).promising(guarantee, domain, **(options or {}))
 
 
-@dataclass(frozen=True)
-class _Asking:
-    """What the error is an error of."""
-
-    questions: Demand
-    purpose: str
-    length: int
-
-    @property
-    def words(self) -> str:
-        return {
-            "itemsets": (
-                f"an itemset of length {self.length} and support "
-                f"{100 * self.questions.at_support:.3g} %"
-            ),
-            "pairs": (
-                "a support of "
-                f"{100 * self.questions.at_support:.3g} % in the pairs of columns named"
-            ),
-            "counts": "the count of a range that holds half of the people",
-            "ranges": "the count of half of two numbers' ranges at once, wherever they end,"
-            if self._joined
-            else "the count of a range that holds half of the people, wherever it ends,",
-            "means": "a mean, as a share of its column's range,",
-            "quantiles": "a quartile, as a share of its column's range,",
-            "classes": "a cell of the table of the class and another column",
-        }[self.purpose]
-
-    def spread(self, mechanism: Mechanism) -> float:
-        """√N times the relative error."""
-        questions = self.questions
-        if self._together > 1 and mechanism.joins_by_model:
-            raise Unanswerable("says of columns together what a model makes of it: plan for ranges")
-        if self.purpose == "itemsets":
-            return questions.support_spread(mechanism, self.length) / questions.at_support
-        if self.purpose == "pairs":
-            return questions.pair_spread(mechanism) / questions.at_support
-        ways = {
-            "counts": lambda: questions.range_spread(mechanism) / 0.5,
-            "ranges": lambda: (
-                questions.anywhere_spread(mechanism) / (0.25 if self._joined else 0.5)
-            ),
-            "means": lambda: questions.relative_mean_spread(mechanism),
-            "quantiles": lambda: questions.quartile_spread(mechanism),
-            "classes": lambda: questions.class_spread(mechanism),
-        }
-        return ways[self.purpose]()
-
-    @property
-    def _joined(self) -> bool:
-        return self.questions.joins_numbers
-
-    @property
-    def _together(self) -> int:
-        """How many columns an answer is about that is not one of numbers."""
-        return {"itemsets": self.length, "pairs": 2, "classes": 2}.get(self.purpose, 1)
-
-    def error(self, mechanism: Mechanism, rows: int) -> float:
-        return self.spread(mechanism) / math.sqrt(rows)
-
-    def option(
-        self,
-        name: str,
-        mechanism: Mechanism,
-        rows: int,
-        wanted: float,
-        options: Mapping[str, str] | None = None,
-    ) -> Offer:
-        questions, root = self.questions, math.sqrt(rows)
-        spread = self.spread(mechanism)
-        if not math.isfinite(spread):
-            raise Unanswerable(f"tells nothing of {self.words.rstrip(',')}")
-        lengths = range(1, min(LENGTHS, questions.longest) + 1)
-        figures = [questions.itemset_figures(mechanism, length) for length in lengths]
-        return Offer(
-            name,
-            mechanism,
-            rows,
-            supports=tuple(each / root for each, _ in figures),
-            conditions=tuple(condition for _, condition in figures),
-            count=questions.range_spread(mechanism) * root,
-            means={
-                column.name: questions.mean_spread(mechanism, column) / root
-                for column in questions.numbers
-                if has_mean(mechanism, column)
-            },
-            error=spread / root,
-            people=float(math.ceil((spread / wanted) ** 2)),
-            options=options or {},
-            by_model=not self.unaided(mechanism, rows),
-            modelled=tuple(not questions.unaided(mechanism, each, rows) for each in lengths),
-        )
-
-    def unaided(self, mechanism: Mechanism, rows: int) -> bool:
-        """Whether the reports tell what is asked for by themselves, without a model."""
-        sets = self.questions.sets(self.purpose) or None
-        return self.questions.unaided(mechanism, self._together, rows, sets)
+def candidate(
+    workload: PlanWorkload,
+    name: str,
+    mechanism: Mechanism,
+    rows: int,
+    wanted: float,
+    options: Mapping[str, str] | None = None,
+) -> Candidate:
+    """One mechanism with the errors to be expected from so many people."""
+    root, predicted = math.sqrt(rows), workload.predict(mechanism)
+    if not math.isfinite(predicted):
+        raise Unanswerable(f"tells nothing of {workload.words.rstrip(',')}")
+    lengths = range(1, min(LENGTHS, workload.longest) + 1)
+    figures = [workload.itemset_figures(mechanism, length) for length in lengths]
+    unaided = workload.unaided(mechanism, workload.together, rows, workload.sets or None)
+    return Candidate(
+        name,
+        mechanism,
+        rows,
+        supports=tuple(each / root for each, _ in figures),
+        conditions=tuple(condition for _, condition in figures),
+        count=predict(mechanism, workload.counts(mechanism)) * root,
+        means={
+            column.name: predict(mechanism, [workload.mean(mechanism, column)]) / root
+            for column in workload.numbers
+            if has_mean(mechanism, column)
+        },
+        error=predicted / root,
+        people=float(math.ceil((predicted / wanted) ** 2)),
+        options=options or {},
+        by_model=not unaided,
+        modelled=tuple(not workload.unaided(mechanism, each, rows) for each in lengths),
+    )
 
 
-def _least(make: Make, asking: _Asking, rows: int, wanted: float) -> Mechanism:
+def _least(make: Make, workload: PlanWorkload, rows: int, wanted: float) -> Mechanism:
     """The mechanism of the least epsilon whose error is within the wanted one, to within one per
     cent of epsilon.
 
     On logarithmic scales the error is nearly straight in epsilon, so the search follows the line
     through both ends.
     """
+    root = math.sqrt(rows)
     mechanism = make(Guarantee.from_epsilon(MOST_EPSILON))
-    above, below = math.inf, asking.error(mechanism, rows) / wanted
+    above, below = math.inf, workload.predict(mechanism) / root / wanted
     if below > 1:
         raise PrivacyError(
             f"an error of {100 * wanted:.3g} % cannot be reached from {rows:,} people at any gamma"
@@ -367,8 +305,13 @@ def _least(make: Make, asking: _Asking, rows: int, wanted: float) -> Mechanism:
         if high <= low * 1.01:
             break
         middle = _between(low, high, above, below, halve=step % 3 == 0)
-        found, ratio = _tried(make, asking, rows, wanted, middle)
-        if found is not None and ratio <= 1:
+        try:
+            found = make(Guarantee.from_epsilon(middle))
+        except SfumatoError:
+            low, above = middle, math.inf
+            continue
+        ratio = workload.predict(found) / root / wanted
+        if ratio <= 1:
             high, below, mechanism = middle, ratio, found
         else:
             low, above = middle, ratio
@@ -387,30 +330,17 @@ def _between(low: float, high: float, above: float, below: float, *, halve: bool
     return low * (high / low) ** part
 
 
-def _tried(
-    make: Make, asking: _Asking, rows: int, wanted: float, epsilon: float
-) -> tuple[Mechanism | None, float]:
-    try:
-        mechanism = make(Guarantee.from_epsilon(epsilon))
-    except SfumatoError:
-        return None, math.inf
-    return mechanism, asking.error(mechanism, rows) / wanted
-
-
 def _nothing_fits(
-    domain: Domain,
-    guarantee: Guarantee | None,
-    wanted: float,
-    asking: _Asking,
-    refused: dict[str, str],
+    guarantee: Guarantee | None, wanted: float, workload: PlanWorkload, refused: dict[str, str]
 ) -> SfumatoError:
     """The one line that says which mechanism comes nearest and what would do."""
     if guarantee is None:
         return PrivacyError(
-            f"no mechanism gives {asking.words} to within {100 * wanted:.3g} % from these people",
+            f"no mechanism gives {workload.words} to within {100 * wanted:.3g} % from these people",
             hint="ask for a larger error, a larger support or more people",
             refused=refused,
         )
+    domain = workload.domain
     nearest = _nearest(list(candidates(domain)), guarantee)
     if nearest is None:
         return PrivacyError(
@@ -442,13 +372,13 @@ def _reasons(refused: dict[str, str]) -> str:
     return listing((f"{name}: {reason}" for name, reason in refused.items()), most=2)
 
 
-def _length(questions: Demand, length: int | None) -> int:
-    longest = questions.longest
-    if length is not None:
-        check_count("length", length, least=1)
-    if length is not None and not 1 <= length <= longest:
+def _check_length(workload: PlanWorkload) -> None:
+    length, longest = workload.length, workload.longest
+    if length is None:
+        return
+    check_count("length", length, least=1)
+    if length > longest:
         raise ParameterError(f"length={length} is no itemset of this schema; use 1 to {longest}")
-    return min(2, longest) if length is None else length
 
 
 def _check_pairs(pairs: Any) -> None:

@@ -99,13 +99,6 @@ def itemset_condition(mechanism: Mechanism, items: Sequence[Item]) -> float:
     return seen.channel.settle(np.ones(seen.channel.inputs)).condition
 
 
-def column_variance(mechanism: Mechanism, cells: Cells, weights: Floats, shares: Floats) -> float:
-    """What one person adds to the variance of Σ weights·shares over the cells of one column, the
-    truth being `shares`.
-    """
-    return observed_variance(mechanism, [cells], np.asarray(weights), np.asarray(shares))
-
-
 def _is_reported(mechanism: Mechanism, item: Item) -> bool:
     return not mechanism.domain[item.attribute].public
 

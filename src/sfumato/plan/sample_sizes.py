@@ -1,5 +1,5 @@
-"""Outlook: how well people who are dealt a question each will answer, against columns, people and
-promises; and what would do where they would not.
+"""Sample sizes: how well people who are dealt a question each will answer, against columns, people
+and promises; and what would do where they would not.
 
 All in closed form (`Mechanism.foretold`), relative to a support that is asked about: an error of
 0.06 at 2 % means that a support of 2 % comes out between 1.9 and 2.1 % on average.
@@ -18,20 +18,20 @@ from sfumato.domain import Category, Domain
 from sfumato.errors import SfumatoError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.shares import NORMAL, Workload
-from sfumato.plan.questions import Demand
+from sfumato.plan.workload import PlanWorkload, predict
 from sfumato.privacy.guarantee import Guarantee
 
 USABLE = NORMAL * 0.5  # a mean relative error above that of a standard error of half is no answer
 PROMISES = (19, 30, 50, 100, 200, 400)  # gammas tried where the one asked for is too strict
-MOST_LENGTH, SAID = 6, 4  # lengths whose errors are foreseen, and said in words
+MOST_LENGTH, SAID = 6, 4  # lengths whose errors are predicted, and said in words
 
 
 @dataclass(frozen=True, eq=False)
-class Outlook:
+class SampleSizes:
     """What to expect of a mechanism with so many people."""
 
     mechanism: Mechanism
-    demand: Demand
+    workload: PlanWorkload
     people: int
     length: int = 2
     sets: tuple[Axes, ...] = ()  # of private columns that are asked about, if not all of a length
@@ -39,8 +39,8 @@ class Outlook:
 
     @property
     def at_support(self) -> float:
-        """The support whose error is foreseen."""
-        return self.demand.at_support
+        """The support whose error is predicted."""
+        return self.workload.at_support
 
     @property
     def private(self) -> Domain:
@@ -50,7 +50,7 @@ class Outlook:
     @property
     def _asked(self) -> int:
         """The length asked about, or that of all columns where these are fewer."""
-        return min(self.length, len(self.demand.columns))
+        return min(self.length, len(self.workload.columns))
 
     @property
     def _gamma(self) -> float:
@@ -62,17 +62,20 @@ class Outlook:
         """
         asked = length or self._asked
         if asked not in self._found:
-            self._found[asked] = self._relative(self._spread(asked, even=False))
+            self._found[asked] = self._expected(asked, even=False)
         return self._found[asked]
 
     @cached_property
     def _found(self) -> dict[int, float]:
         return {}
 
-    def _spread(self, length: int, *, even: bool) -> float:
-        """√N times the standard error of a support, of the sets asked about or any of a length."""
+    def _expected(self, length: int, *, even: bool) -> float:
+        """The same of the sets asked about or any of a length, were all cells equally likely or at
+        the support asked about.
+        """
         sets = self.sets if self.sets and len(self.sets[0]) == length else None
-        return self.demand.support_spread(self.mechanism, length, sets, even=even)
+        functionals = self.workload.supports(self.mechanism, length, sets, even=even)
+        return self._relative(predict(self.mechanism, functionals))
 
     def _relative(self, spread: float) -> float:
         return NORMAL * spread / math.sqrt(self.people) / self.at_support
@@ -85,17 +88,17 @@ class Outlook:
 
     @property
     def _lengths(self) -> range:
-        return range(1, min(len(self.demand.columns), MOST_LENGTH) + 1)
+        return range(1, min(len(self.workload.columns), MOST_LENGTH) + 1)
 
     def unaided(self, length: int) -> bool:
         """Whether the reports tell supports of this length by themselves, without a model."""
         sets = self.sets if self.sets and len(self.sets[0]) == length else None
-        return self.demand.unaided(self.mechanism, length, self.people, sets)
+        return self.workload.unaided(self.mechanism, length, self.people, sets)
 
     @cached_property
     def even(self) -> float:
         """The error at the length asked about, were all cells equally likely."""
-        return self._relative(self._spread(self._asked, even=True))
+        return self._expected(self._asked, even=True)
 
     @cached_property
     def least(self) -> float:
@@ -103,10 +106,10 @@ class Outlook:
         equally likely.
         """
         shape, gamma = self.private.shape, self._gamma
-        sets = self.sets or self.demand.sets_of(self._asked)
-        workload = Workload.marginals(shape, sets)
+        sets = self.sets or self.workload.sets_of(self._asked)
+        least = Workload.marginals(shape, sets).least(gamma)
         seen = [(1 - 1 / size) / size for size in (math.prod(shape[a] for a in s) for s in sets)]
-        variance = workload.least(gamma) / len(sets) - sum(seen) / len(sets)
+        variance = least / len(sets) - sum(seen) / len(sets)
         return self._relative(math.sqrt(max(0.0, variance)))
 
     def by_people(self) -> list[tuple[int, float]]:
@@ -129,14 +132,14 @@ class Outlook:
                 found.append((number, part.error()))
         return found
 
-    def _like(self, domain: Domain, guarantee: Guarantee) -> Outlook | None:
+    def _like(self, domain: Domain, guarantee: Guarantee) -> SampleSizes | None:
         """What to expect of the same mechanism with other columns, or under another promise."""
         try:
             mechanism = type(self.mechanism).promising(guarantee, domain, **self.options)
         except SfumatoError:
             return None
-        demand = replace(self.demand, domain=domain)
-        return replace(self, mechanism=mechanism, demand=demand, sets=self._sets_among(domain))
+        workload = replace(self.workload, domain=domain)
+        return replace(self, mechanism=mechanism, workload=workload, sets=self._sets_among(domain))
 
     def _sets_among(self, domain: Domain) -> tuple[Axes, ...]:
         """The sets asked about, as places among other private columns."""

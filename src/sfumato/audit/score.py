@@ -1,10 +1,14 @@
-"""Check: one thing that must hold of a release if its mechanism keeps its word, and how surprising
-the release makes it.
+"""Score tests: what must hold of a release if its mechanism keeps its word, and how unlikely the
+release makes it.
+
+Every check has one shape. Given the truths, a sum of scores has a known mean and variance whoever
+the people are; it is taken at many places (rows, stretches, columns, pairs of items), and the least
+likely of them is judged, its p-value times the number of places (Bonferroni).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +16,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 SPARSE = 10.0  # cells expected to hold fewer rows than this are judged together
-NORMAL = 100.0  # counts whose variance is at least this are judged by the normal law
+NORMAL = 100.0  # counts whose variance is at least this are judged by the normal distribution
 TINY = 1e-12  # a variance that is none
 ROUNDING = 1e-6  # a deviation that rounding explains
+TOO_FEW = "too few rows to tell"
+
+Floats = NDArray[np.float64]
+Where = Callable[[int], str] | Sequence[str]  # what each place is called
 
 
 @dataclass(frozen=True)
@@ -27,51 +35,77 @@ class Check:
     p_value: float
     detail: str = ""
 
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        tests: Iterable[ScoreTest],
+        *,
+        places: float | None = None,
+        nothing: str = "",
+    ) -> Check:
+        """The least likely place of all tests, its p-value times the number of places.
+
+        `places` counts those that were not even worth a logarithm too; `nothing` is said where
+        there is no place at all.
+        """
+        given = [test for test in tests if test.logs.size]
+        if not given:
+            return cls(name, 1.0, nothing)
+        worst = min(given, key=lambda test: float(test.logs.min()))
+        place = int(np.argmin(worst.logs))
+        places = sum(test.logs.size for test in given) if places is None else places
+        detail = worst.where(place) if callable(worst.where) else worst.where[place]
+        return cls(name, float(np.exp(min(0.0, worst.logs[place] + np.log(places)))), detail)
+
     def to_dict(self) -> dict[str, Any]:
         return {"name": self.name, "p_value": self.p_value, "detail": self.detail}
 
 
-def worst_of(name: str, p_values: ArrayLike, details: list[str] | None = None) -> Check:
-    """Several tests of one thing as one: the least p-value times their number (Bonferroni)."""
-    values = np.atleast_1d(np.asarray(p_values, dtype=np.float64))
-    if not values.size:
-        return Check(name, 1.0)
-    place = int(np.argmin(values))
-    return Check(
-        name, float(min(1.0, values[place] * values.size)), details[place] if details else ""
-    )
+@dataclass(frozen=True, eq=False)
+class ScoreTest:
+    """The logarithms of two-sided p-values, place by place, and what each place is called."""
 
+    logs: Floats
+    where: Where
 
-def worst_log(name: str, logs: ArrayLike, tests: float, detail: Callable[[int], str]) -> Check:
-    """Several tests of one thing as one, from the logarithms of their p-values; `tests` counts
-    those that were not even worth a logarithm too.
-    """
-    values = np.atleast_1d(np.asarray(logs, dtype=np.float64))
-    if not values.size:
-        return Check(name, 1.0)
-    place = int(np.argmin(values))
-    return Check(
-        name, float(np.exp(min(0.0, values[place] + np.log(max(tests, 1.0))))), detail(place)
-    )
+    @classmethod
+    def sums(
+        cls,
+        deviation: ArrayLike,
+        variance: ArrayLike,
+        where: Where,
+        most: ArrayLike = 1.0,
+        least: ArrayLike = 1.0,
+    ) -> ScoreTest:
+        """Of sums of independent terms of mean 0, none beyond `most` above or `least` below."""
+        return cls(bounded(deviation, variance, most, least).ravel(), where)
 
+    @classmethod
+    def normal(cls, deviation: ArrayLike, variance: ArrayLike, where: Where) -> ScoreTest:
+        """Of sums of so many terms that they are normal."""
+        from scipy.special import log_ndtr
 
-def two_sided(score: ArrayLike) -> NDArray[np.float64]:
-    """The p-value of a normal score."""
-    from scipy.special import ndtr
+        score = np.abs(np.ravel(deviation)) / np.sqrt(np.maximum(variance, TINY))
+        return cls(np.log(2) + log_ndtr(-score), where)
 
-    return np.asarray(2 * ndtr(-np.abs(np.asarray(score, dtype=np.float64))))
+    @classmethod
+    def of(cls, p_values: ArrayLike, where: Where) -> ScoreTest:
+        """Of p-values that are known."""
+        with np.errstate(divide="ignore"):
+            return cls(np.log(np.ravel(p_values)), where)
 
 
 def bounded(
     deviation: ArrayLike, variance: ArrayLike, most: ArrayLike = 1.0, least: ArrayLike = 1.0
-) -> NDArray[np.float64]:
+) -> Floats:
     """The logarithm of a two-sided p-value of a sum of independent terms of mean 0, by Bennett's
     inequality.
 
     No term exceeds `most` upwards or `least` downwards. P(sum ≥ t) ≤ exp(-(v/b²)·h(bt/v)),
-    h(u) = (1+u)ln(1+u) - u: it holds at every size and for every law, so that it can be trusted as
-    far out as a search among millions of sums needs; where t is a few standard errors of many
-    terms it is close to the normal tail. (Freedman: it holds of martingales too.)
+    h(u) = (1+u)ln(1+u) - u: it holds at every size and for every distribution, so that it can be
+    trusted as far out as a search among millions of sums needs; where t is a few standard errors of
+    many terms it is close to the normal tail. (Freedman: it holds of martingales too.)
     """
     t, v = np.asarray(deviation, dtype=np.float64), np.asarray(variance, dtype=np.float64)
     bound = np.where(t > 0, most, least)
@@ -88,15 +122,15 @@ def counted(
     """The two-sided p-value of how many of independent yes-no events came true, with this mean and
     variance.
 
-    The normal law where the variance is large; else Poisson's for the rarer outcome, whose tails
-    are heavier.
+    The normal distribution where the variance is large; else Poisson's for the rarer outcome, whose
+    tails are heavier.
     """
-    from scipy.special import pdtr, pdtrc
+    from scipy.special import ndtr, pdtr, pdtrc
 
     found, trials, mean, variance = (
         np.asarray(values, dtype=np.float64) for values in (found, trials, mean, variance)
     )
-    normal = two_sided((found - mean) / np.sqrt(np.maximum(variance, NORMAL)))
+    normal = 2 * ndtr(-np.abs(found - mean) / np.sqrt(np.maximum(variance, NORMAL)))
     misses = mean > trials / 2
     rare, seen = np.where(misses, trials - mean, mean), np.where(misses, trials - found, found)
     rare = np.maximum(rare, 0.0)

@@ -1,4 +1,4 @@
-"""The questions a plan answers, each as the figures behind it: itemsets, range counts, means and
+"""Workload: the functionals that a plan predicts the errors of: itemsets, range counts, means and
 classes of a plausible truth.
 
 Assumed of the truth, since nothing of it is known yet: the items of an itemset are independent and
@@ -9,10 +9,11 @@ columns are independent and evenly spread.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,6 @@ from sfumato.mechanisms.questionnaire import are_few
 from sfumato.mechanisms.shares import Workload, best_shares
 from sfumato.plan.prediction import (
     Item,
-    column_variance,
     even_cuts,
     itemset_condition,
     itemset_variance,
@@ -31,6 +31,8 @@ from sfumato.plan.prediction import (
     value_count,
 )
 
+OF_NUMBERS = ("ranges", "means", "quantiles")
+PURPOSES = ("itemsets", "pairs", "counts", "ranges", "means", "quantiles", "classes")
 SAMPLED = 16  # itemsets of each length that stand for all
 NAMED = 48  # the same of sets of columns that are named, or those of a class
 BESIDE_PAIRS = 0.1  # the share of single columns beside named pairs, so that each is asked
@@ -45,8 +47,43 @@ ASSUMPTIONS = (
 )
 
 
+@dataclass(frozen=True, eq=False)
+class Functional:
+    """One linear functional that is asked for, at a plausible truth: the support of some items that
+    have these shares, or Σ weights·shares over some cells.
+    """
+
+    of: Sequence[Item] | Sequence[Cells]
+    shares: Any  # of each item, or of each combination of cells
+    weights: Any = None  # of each combination of cells
+    scale: float = 1.0  # what its error is relative to
+
+    def variance(self, mechanism: Mechanism) -> float:
+        """What one person adds to its relative variance; infinite for a support that the mechanism
+        cannot answer.
+        """
+        if self.weights is not None:
+            cells = [part for part in self.of if isinstance(part, Cells)]
+            found = observed_variance(mechanism, cells, self.weights, self.shares)
+            return found / self.scale**2
+        items = [item for item in self.of if isinstance(item, Item)]
+        try:
+            return itemset_variance(mechanism, items, self.shares) / self.scale**2
+        except SfumatoError:  # a length, or a singular channel
+            return math.inf
+
+
+def predict(mechanism: Mechanism, functionals: Sequence[Functional]) -> float:
+    """√N times the relative standard error to be expected from N people: the root mean square over
+    all functionals.
+    """
+    return math.sqrt(
+        max(0.0, float(np.mean([functional.variance(mechanism) for functional in functionals])))
+    )
+
+
 @dataclass(frozen=True)
-class Demand:
+class PlanWorkload:
     """What will be asked of a release with these columns, and how well a mechanism
     would answer it.
     """
@@ -55,6 +92,8 @@ class Demand:
     at_support: float = 0.02
     target: str | None = None
     pairs: tuple[tuple[str, str], ...] = ()  # named, where these are asked about
+    purpose: str = "itemsets"
+    length: int | None = None  # of itemsets; two unless stated
 
     @cached_property
     def columns(self) -> tuple[Attribute, ...]:
@@ -101,7 +140,7 @@ class Demand:
         """The spread of itemsets of this length, and the worst condition number among their
         reconstructions.
         """
-        spread = self.support_spread(mechanism, length)
+        spread = predict(mechanism, self.supports(mechanism, length))
         if not math.isfinite(spread):
             return math.inf, math.inf
         try:
@@ -110,23 +149,24 @@ class Demand:
             return spread, math.inf
         return spread, max(conditions)
 
-    def suited(self, purpose: str, length: int | None) -> dict[str, dict[str, str]]:
+    @property
+    def suited(self) -> dict[str, dict[str, str]]:
         """The options, by mechanism, that suit what is asked: so far a questionnaire's."""
         if self.domain.private.baskets:
             return {}
-        if purpose == "classes":
+        if self.purpose == "classes":
             return {"questionnaire": {"target": self.class_column.name}}
-        if purpose == "pairs":
+        if self.purpose == "pairs":
             return {"questionnaire": {"questions": self._pairs_text()}}
-        if purpose in ("counts", "ranges", "means", "quantiles") or length == 1:
+        if self.purpose in ("counts", *OF_NUMBERS) or self.length == 1:
             return {"questionnaire": {"questions": "singles:1"}}
         few = are_few(self.domain.binned().private)
-        pairs = length == 2 and few and len(self.columns) > 1
+        pairs = self.length == 2 and few and len(self.columns) > 1
         return {"questionnaire": {"questions": "pairs:1"}} if pairs else {}
 
     def _pairs_text(self) -> str:
         """The named pairs with the shares that tell most of them, and every column now and then."""
-        axes = self.sets("pairs")
+        axes = self.sets
         shape = self.domain.binned().private.shape
         shares = best_shares(axes, Workload.marginals(shape, axes), 19.0)
         rounded = np.maximum(1, np.rint(shares * (1 - BESIDE_PAIRS) * 1000)).astype(int)
@@ -137,15 +177,16 @@ class Demand:
         ]
         return ",".join([*parts, f"singles:{1 - int(rounded.sum()) / 1000:g}"])
 
-    def sets(self, purpose: str) -> tuple[tuple[int, ...], ...]:
+    @cached_property
+    def sets(self) -> tuple[tuple[int, ...], ...]:
         """The sets of private columns that are asked about; none where it is all of a length."""
         private = self.domain.private
-        if purpose == "classes":
+        if self.purpose == "classes":
             axis = private.index(self.class_column.name)
             told = (a for a in self.columns if not isinstance(a, Items))
             others = (place for a in told if (place := private.index(a.name)) != axis)
             return tuple((min(axis, other), max(axis, other)) for other in others)
-        if purpose != "pairs":
+        if self.purpose != "pairs":
             return ()
         if not self.pairs:
             raise ParameterError(
@@ -163,33 +204,60 @@ class Demand:
                 )
         return tuple(sorted(found))
 
-    def pair_spread(self, mechanism: Mechanism) -> float:
-        """√N times the standard error of a support within the named pairs of columns."""
-        return self.support_spread(mechanism, 2, self.sets("pairs"))
+    def predict(self, mechanism: Mechanism) -> float:
+        """√N times the relative standard error of what is asked for."""
+        if self.together > 1 and mechanism.joins_by_model:
+            raise Unanswerable("says of columns together what a model makes of it: plan for ranges")
+        ways = {
+            "itemsets": lambda: self.supports(mechanism, self.together),
+            "pairs": lambda: self.supports(mechanism, 2, self.sets),
+            "counts": lambda: self.counts(mechanism, 0.5),
+            "ranges": lambda: self._ranges(mechanism),
+            "means": lambda: self._means(mechanism),
+            "quantiles": lambda: self._quartiles(mechanism),
+            "classes": lambda: self._class_cells(),
+        }
+        scale = self.at_support if self.purpose in ("itemsets", "pairs") else 1.0
+        return predict(mechanism, ways[self.purpose]()) / scale
 
-    def support_spread(
+    @cached_property
+    def together(self) -> int:
+        """How many columns an answer is about that is not one of numbers."""
+        if self.purpose != "itemsets":
+            return 2 if self.purpose in ("pairs", "classes") else 1
+        return min(2, self.longest) if self.length is None else self.length
+
+    @property
+    def words(self) -> str:
+        """What is asked for, in words."""
+        support = f"{100 * self.at_support:.3g} %"
+        return {
+            "itemsets": f"an itemset of length {self.together} and support {support}",
+            "pairs": f"a support of {support} in the pairs of columns named",
+            "counts": "the count of a range that holds half of the people",
+            "ranges": "the count of half of two numbers' ranges at once, wherever they end,"
+            if self._joins_numbers
+            else "the count of a range that holds half of the people, wherever it ends,",
+            "means": "a mean, as a share of its column's range,",
+            "quantiles": "a quartile, as a share of its column's range,",
+            "classes": "a cell of the table of the class and another column",
+        }[self.purpose]
+
+    def supports(
         self,
         mechanism: Mechanism,
         length: int,
         sets: Sequence[tuple[int, ...]] | None = None,
         *,
         even: bool = False,
-    ) -> float:
-        """√N times the standard error of a support of this length, within some sets of private
-        columns or any; at the support asked about, or with all values equally likely. Where a
-        model answers some of them, it is that of its answers.
+    ) -> list[Functional]:
+        """Supports of this length, within some sets of private columns or any; at the support asked
+        about, or with all values equally likely. Where a model answers some of them, only those.
         """
         every = self.itemsets(length) if sets is None else self._within(sets)
         itemsets = [items for items in every if not _told(mechanism, items)] or every
         each = [self.at_support ** (1 / length)] * length
-        try:
-            variances = [
-                itemset_variance(mechanism, items, self._evenly(items) if even else each)
-                for items in itemsets
-            ]
-        except SfumatoError:  # a length, or a singular channel, that this mechanism cannot answer
-            return math.inf
-        return _root_mean(variances)
+        return [Functional(items, self._evenly(items) if even else each) for items in itemsets]
 
     def _within(self, sets: Sequence[tuple[int, ...]]) -> list[tuple[Item, ...]]:
         """Some itemsets of these sets of private columns."""
@@ -224,24 +292,15 @@ class Demand:
             for axes in (every if sets is None else sets)
         )
 
-    def class_spread(self, mechanism: Mechanism) -> float:
-        """√N times the standard error, relative to its share, of a cell of the tables target ×
-        column that classifiers read.
-        """
-        variances = []
-        for items in self._within(self.sets("classes")):
-            shares = self._evenly(items)
-            try:
-                variance = itemset_variance(mechanism, items, shares)
-            except SfumatoError:
-                return math.inf
-            variances.append(variance / math.prod(shares) ** 2)
-        return _root_mean(variances)
+    def _class_cells(self) -> list[Functional]:
+        """Cells of the tables target × column that classifiers read, relative to their shares."""
+        cells = [(items, self._evenly(items)) for items in self._within(self.sets)]
+        return [Functional(items, shares, scale=math.prod(shares)) for items, shares in cells]
 
     @cached_property
     def class_column(self) -> Attribute:
         """The column to be predicted: the one named, else the last."""
-        if self.domain.private.baskets or len(self.columns) < 2:
+        if sum(not isinstance(column, Items) for column in self.columns) < 2:
             raise ParameterError(
                 "a class needs a column to predict and another to predict it from; this schema "
                 "has one"
@@ -253,29 +312,22 @@ class Demand:
             )
         return found
 
-    def range_spread(self, mechanism: Mechanism) -> float:
-        """√N times the standard error of the share of people within a range that holds half of
-        them.
-        """
+    def counts(self, mechanism: Mechanism, scale: float = 1.0) -> list[Functional]:
+        """The share of people within a range that holds half of them."""
         if self.domain.private.baskets:
-            return math.sqrt(itemset_variance(mechanism, (Item(self.columns[0].name, 0),), [0.5]))
+            return [Functional((Item(self.columns[0].name, 0),), [0.5], scale=scale)]
         ordered = [a for a in self.columns if isinstance(a, Numeric | Bins)] or self.columns
-        variances = [
-            self._range_variance(mechanism, a) for a in ordered if not isinstance(a, Items)
-        ]
-        return _root_mean(variances)
-
-    def _range_variance(self, mechanism: Mechanism, column: Attribute) -> float:
-        halves = _halves(mechanism.domain[column.name], column)
-        return column_variance(mechanism, halves, np.array([0.0, 1.0]), np.array([0.5, 0.5]))
+        halves = [_halves(mechanism.domain[a.name], a) for a in ordered if not isinstance(a, Items)]
+        weights, shares = np.array([0.0, 1.0]), np.array([0.5, 0.5])
+        return [Functional([cells], shares, weights, scale) for cells in halves]
 
     @cached_property
     def numbers(self) -> tuple[Numeric, ...]:
         """The columns that have a mean."""
         return tuple(column for column in self.columns if isinstance(column, Numeric))
 
-    def mean_spread(self, mechanism: Mechanism, column: Numeric) -> float:
-        """√N times the standard error of a column's mean, in the column's own unit."""
+    def mean(self, mechanism: Mechanism, column: Numeric, scale: float = 1.0) -> Functional:
+        """A column's mean, in the column's own unit."""
         reported = mechanism.domain[column.name]
         cells = (
             reported.cells_by_cuts(even_cuts(reported, FINE_CELLS))
@@ -285,63 +337,39 @@ class Demand:
         edges = _edges(reported, cells)
         shares = np.diff(edges) / (edges[-1] - edges[0])
         middles = (edges[1:] + edges[:-1]) / 2
-        return math.sqrt(
-            max(0.0, column_variance(mechanism, cells, middles - shares @ middles, shares))
-        )
+        return Functional([cells], shares, middles - shares @ middles, scale)
 
-    def relative_mean_spread(self, mechanism: Mechanism) -> float:
-        """√N times the standard error of a mean as a share of the column's range, over
-        all numbers.
-        """
+    def _means(self, mechanism: Mechanism) -> list[Functional]:
+        """Means of all numbers as shares of their ranges."""
         self._check_numbers(mechanism, "a mean")
-        shares = [self.mean_spread(mechanism, a) / (a.max - a.min) for a in self.numbers]
-        return _root_mean([share**2 for share in shares])
+        return [self.mean(mechanism, a, a.max - a.min) for a in self.numbers]
 
-    def quartile_spread(self, mechanism: Mechanism) -> float:
-        """√N times the standard error of a quartile as a share of the column's range, over all
-        numbers: that of the share below it, a number being spread evenly.
+    def _quartiles(self, mechanism: Mechanism) -> list[Functional]:
+        """Quartiles of all numbers as shares of their ranges: each has the error of the share below
+        it, a number being spread evenly.
         """
         self._check_numbers(mechanism, "a quantile")
-        return self._inside_spread(mechanism, [(0.0, 0.25), (0.0, 0.5), (0.0, 0.75)])
+        shares = (0.25, 0.5, 0.75)
+        return [_within(mechanism, (n,), 0.0, high) for n in self.numbers for high in shares]
 
-    def anywhere_spread(self, mechanism: Mechanism) -> float:
-        """√N times the standard error of the share of people within half of a number's range,
-        wherever that lies.
+    def _ranges(self, mechanism: Mechanism) -> list[Functional]:
+        """The share of people within half of a number's range, or of two at once, wherever that
+        lies.
         """
         self._check_numbers(mechanism, "a range that ends inside one")
+        numbers: Iterable[tuple[Numeric, ...]] = ((number,) for number in self.numbers)
+        scale = 0.5
+        if self._joins_numbers:
+            numbers, scale = combinations(self.numbers, 2), 0.25
         halves = [(0.0, 0.5), (0.13, 0.63), (0.25, 0.75)]
-        if not self.joins_numbers:
-            return self._inside_spread(mechanism, halves)
-        pairs = combinations(self.numbers, 2)
-        return _root_mean(
-            [self._both_variance(mechanism, pair, *each) for pair in pairs for each in halves]
-        )
+        return [
+            _within(mechanism, each, low, high, scale) for each in numbers for low, high in halves
+        ]
 
     @property
-    def joins_numbers(self) -> bool:
+    def _joins_numbers(self) -> bool:
         """Whether ranges are of two numbers at once: where there are several, cut into cells."""
         return len(self.numbers) > 1 and all(n.cuts for n in self.numbers)
-
-    def _both_variance(
-        self, mechanism: Mechanism, pair: tuple[Numeric, Numeric], low: float, high: float
-    ) -> float:
-        """What one person adds to the variance of the share within such a part of two numbers."""
-        cells = [_between(mechanism.domain[number.name], low, high) for number in pair]
-        laws = [part.counts() / part.attribute.size for part in cells]
-        weights = np.zeros([part.size for part in cells])
-        weights[(0, 0) if low == 0 else (1, 1)] = 1.0
-        return max(0.0, observed_variance(mechanism, cells, weights, np.outer(*laws)))
-
-    def _inside_spread(self, mechanism: Mechanism, ranges: Sequence[tuple[float, float]]) -> float:
-        variances = []
-        for number in self.numbers:
-            for low, high in ranges:
-                cells = _between(mechanism.domain[number.name], low, high)
-                inside = cells.counts() / cells.attribute.size
-                weights = np.zeros(cells.size)
-                weights[0 if low == 0 else 1] = 1.0
-                variances.append(max(0.0, column_variance(mechanism, cells, weights, inside)))
-        return _root_mean(variances)
 
     def _check_numbers(self, mechanism: Mechanism, wanted: str) -> None:
         """Refuse what only reported numbers tell, where there are none."""
@@ -394,8 +422,15 @@ def has_mean(mechanism: Mechanism, column: Numeric) -> bool:
     return isinstance(mechanism.domain[column.name], Numeric)
 
 
-def _root_mean(variances: Sequence[float]) -> float:
-    return math.sqrt(max(0.0, float(np.mean(variances))))
+def _within(
+    mechanism: Mechanism, numbers: Sequence[Numeric], low: float, high: float, scale: float = 1.0
+) -> Functional:
+    """The share of people within such a part of each of some numbers."""
+    cells = [_between(mechanism.domain[number.name], low, high) for number in numbers]
+    shares = reduce(np.multiply.outer, [part.counts() / part.attribute.size for part in cells])
+    weights = np.zeros([part.size for part in cells])
+    weights[(0 if low == 0 else 1,) * len(cells)] = 1.0
+    return Functional(cells, shares, weights, scale)
 
 
 def _between(reported: Attribute, low: float, high: float) -> Cells:
