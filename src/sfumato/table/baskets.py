@@ -1,11 +1,16 @@
-"""FIMI text: one basket a line, whole-number item ids separated by blanks; parsed and written a
-block at a time.
+"""Baskets: FIMI files (a basket a line, whole-number item ids separated by blanks), tables in long
+form (a row an item), and files that name the items of either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,15 +20,31 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sfumato.bits import Bits
-from sfumato.domain import Domain, Items
-from sfumato.errors import DataError, FileError, SchemaError
-from sfumato.received import MOST_LABELS, MOST_LIST_BYTES, read_text
+from sfumato.domain import Columns, Domain, Items, as_bits
+from sfumato.errors import DataError, FileError, ParameterError, SchemaError, listing
+from sfumato.received import MOST_LIST_BYTES, MOST_NAMES_BYTES, read_text
+from sfumato.table.delimited import TextReader
+from sfumato.table.expansion import SMALL_TEXT, check_held
+from sfumato.table.readers import (
+    ITEMS_NAME,
+    BasketsReader,
+    Reader,
+    RecordReader,
+    Writer,
+    items_of,
+)
+from sfumato.table.table import Table
 
 BLOCK_BYTES = 1 << 20  # text parsed at once
-SMALL_IDS = 1 << 20  # up to which ids are marked, not sorted
 MOST_LINE_BYTES = 1 << 21  # of one basket
 MOST_DIGITS = 18  # of an item id, so that it fits 64 bits
-ITEMS_NAME = "items"  # the attribute that baskets without a schema get
+MANY_ITEMS = 20_000  # a line of two bytes may then take more than a thousand times as many
+NAMES_HEADERS = ("id", "item", "itemid", "item_id", "item id", "code", "sku", "product_id")
+# How people call the two columns of a long table, in small letters, without blanks or dashes.
+BASKET_COLUMN = re.compile("tid|(transaction|basket|order|receipt|cart)(id)?|invoice(no)?")
+ITEM_COLUMN = re.compile(
+    "item(s|id|name|description)?|product(id|name)?|article|sku|stockcode|description"
+)
 
 _NEWLINE, _ZERO = ord("\n"), ord("0")
 _KINDS = np.full(256, 2, dtype=np.uint8)  # 0: blank, 1: digit, 2: anything else
@@ -59,7 +80,9 @@ def parse_baskets(text: bytes, first_line: int = 1, where: str = "this text") ->
     kinds = _KINDS[octets]
     if (kinds == 2).any():
         raise _not_an_id(text, int(np.argmax(kinds == 2)), first_line, where)
-    starts, ends = _token_bounds(kinds == 1)
+    padded = np.concatenate([[False], kinds == 1, [False]])
+    edges = np.flatnonzero(padded[1:] != padded[:-1])
+    starts, ends = edges[::2], edges[1::2]  # of the runs of digits
     if (ends - starts > MOST_DIGITS).any():
         raise _not_an_id(
             text, int(starts[np.argmax(ends - starts > MOST_DIGITS)]), first_line, where
@@ -72,13 +95,6 @@ def parse_baskets(text: bytes, first_line: int = 1, where: str = "this text") ->
         line_ends = np.append(line_ends, len(text))
     offsets = np.concatenate([[0], begun[line_ends]]).astype(np.int64)
     return BasketBatch(offsets, _numbers(octets, starts, ends))
-
-
-def _token_bounds(digits: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Where each run of digits starts and ends."""
-    padded = np.concatenate([[False], digits, [False]])
-    edges = np.flatnonzero(padded[1:] != padded[:-1])
-    return edges[::2], edges[1::2]
 
 
 def _numbers(
@@ -125,56 +141,6 @@ def iterate_baskets(
             )
     if rest:
         yield parse_baskets(rest, first_line, where)
-
-
-def ids_in(batches: Iterator[BasketBatch]) -> NDArray[np.int64]:
-    """Every item id that occurs, ascending; refused where they are more than a domain may have."""
-    found = np.zeros(0, dtype=np.int64)
-    for batch in batches:
-        found = np.union1d(found, _distinct(batch.ids))
-        if len(found) > MOST_LABELS:
-            raise DataError(
-                f"there are more than {MOST_LABELS:,} different items",
-                hint="leave out those that few baskets hold",
-            )
-    return found
-
-
-def _distinct(ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Each id once, ascending; small ones are marked in a row, which is quicker than sorting."""
-    if not len(ids) or ids.max() > SMALL_IDS:
-        return np.unique(ids)
-    marked = np.zeros(int(ids.max()) + 1, dtype=bool)
-    marked[ids] = True
-    return np.flatnonzero(marked)
-
-
-def no_items(where: str) -> FileError:
-    """What is said of baskets none of which holds anything: of a wrong file, not of empty hands."""
-    return FileError(
-        f"no basket of {where} holds an item",
-        hint="a line holds the items of one basket; an empty one is an empty basket",
-    )
-
-
-def basket_domain(ids: NDArray[np.int64], name: str = ITEMS_NAME) -> Domain:
-    """The domain of baskets of these items."""
-    return Domain((Items(name, tuple(map(str, ids.tolist()))),))
-
-
-def read_items(path: str | Path, *, named: bool = False) -> Domain:
-    """The universe of items that a file names: whole numbers separated by blanks or line ends; for
-    baskets that name their items (`named`) a name a line.
-    """
-    text = read_text(Path(path), f"items file '{path}'", MOST_LIST_BYTES)
-    if named:
-        names = dict.fromkeys(word for line in text.splitlines() if (word := line.strip()))
-        if names:
-            return Domain((Items(ITEMS_NAME, tuple(names)),))
-    ids = np.unique(parse_baskets(text.encode(), where=f"'{path}'").ids)
-    if not len(ids):
-        raise FileError(f"items file '{path}' names no item")
-    return basket_domain(ids)
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,3 +192,226 @@ def format_baskets(names: pa.Array, bits: Bits) -> Any:
     )
     lines = pc.binary_join(lists, " ")
     return pc.binary_join_element_wise(lines, pa.scalar("\n"), "").buffers()[2]
+
+
+@dataclass(eq=False)
+class BasketReader(BasketsReader, TextReader):
+    """A FIMI file of baskets."""
+
+    def items(self) -> Iterator[list[int]]:
+        with self.opened() as stream:
+            for block in iterate_baskets(stream, self.where):
+                yield pc.unique(pa.array(block.ids)).to_pylist()
+
+    def table(self, domain: Domain) -> Table:
+        size = domain.attributes[0].size
+        if size > MANY_ITEMS:  # then a short line may take much: looked at before any is packed
+            with self.opened() as stream:
+                parts = iter(lambda: stream.read(SMALL_TEXT), b"")
+                lines = sum(part.count(b"\n") for part in parts)
+            check_held(lines * size // 8, self.size, self.where)
+        return super().table(domain)
+
+    def encoded(self, domain: Domain, most: int) -> Iterator[Bits]:
+        universe, row = Universe.of(domain), 1
+        with self.opened() as stream:
+            for block in iterate_baskets(stream, self.where):
+                for batch in block.split(most):
+                    yield universe.encode(batch, row)
+                    row += len(batch)
+
+
+@dataclass(eq=False)
+class BasketWriter(Writer):
+    """FIMI: one basket a line."""
+
+    def __post_init__(self) -> None:
+        Universe.of(self.domain)  # refuses what FIMI cannot hold
+        self._names = pa.array(self.domain.attributes[0].labels, pa.string())
+
+    def _append(self, columns: Columns) -> None:
+        (baskets,) = columns
+        self.stream.write(format_baskets(self._names, as_bits(baskets)))
+
+
+def long_columns(names: Sequence[str]) -> tuple[str, str] | None:
+    """The columns that name the basket and the item, where their names say so.
+
+    >>> long_columns(["Transaction ID", "item"])
+    ('Transaction ID', 'item')
+    """
+    plain = {name: "".join(filter(str.isalnum, name.casefold())) for name in names}
+    basket = [name for name in names if BASKET_COLUMN.fullmatch(plain[name])]
+    item = [name for name in names if ITEM_COLUMN.fullmatch(plain[name])]
+    return (basket[0], item[0]) if len(basket) == len(item) == 1 else None
+
+
+@dataclass(eq=False)
+class LongReader(BasketsReader):
+    """Baskets of a table with a row an item; rows of one basket may stand anywhere, so all are held
+    in memory, eight bytes each.
+    """
+
+    inner: RecordReader
+    basket: str
+    item: str
+
+    def __post_init__(self) -> None:
+        self.where = self.inner.where
+
+    @staticmethod
+    def recognises(reader: Reader) -> bool:
+        """Whether there are two columns, and they are called like a basket and an item."""
+        if not isinstance(reader, RecordReader):
+            return False
+        return len(reader.columns) == 2 and long_columns(reader.columns) is not None
+
+    @classmethod
+    def of(cls, reader: Reader) -> Reader:
+        """The baskets of a table whose two columns are, or are called, the basket and the item."""
+        if not isinstance(reader, RecordReader):
+            return reader
+        names = reader.columns
+        found = long_columns(names) or (tuple(names) if len(names) == 2 else None)
+        if found is None:
+            raise FileError(
+                f"{reader.where} has the columns {listing(names)}; which of them name the basket "
+                "and the item is not clear",
+                hint="keep two columns, as in tid,item",
+            )
+        return cls(reader, *found)
+
+    @property
+    def way(self) -> str:
+        return f"an item a row, its basket in column '{self.basket}'"
+
+    @property
+    def description(self) -> Mapping[str, Any] | None:
+        return self.inner.description
+
+    @property
+    def size(self) -> int | None:
+        return self.inner.size
+
+    @cached_property
+    def _rows(self) -> tuple[NDArray[Any], NDArray[Any], pa.Array]:
+        """The number of the basket and of the item of each row, and the names of the items; baskets
+        are numbered as they first appear.
+        """
+        columns: list[pa.ChunkedArray] = []
+        batches = list(self.inner.arrow_batches([self.basket, self.item]))
+        for place, name in enumerate((self.basket, self.item)):
+            words = pa.chunked_array(
+                [_words(batch.column(place)) for batch in batches], pa.string()
+            )
+            if words.null_count:
+                row = int(np.argmax(words.is_null().to_numpy())) + 1
+                raise DataError(
+                    f"row {row}, column '{name}' is empty", hint="give each row both", row=row
+                )
+            columns.append(words.dictionary_encode().unify_dictionaries().combine_chunks())
+        if not batches or not len(columns[0]):
+            raise DataError(f"{self.where} has no rows")
+        baskets, items = (column.indices.to_numpy(zero_copy_only=False) for column in columns)
+        return baskets, items, columns[1].dictionary
+
+    def items(self) -> Iterator[list[str]]:
+        yield self._rows[2].to_pylist()
+
+    @staticmethod
+    def by_size(item: str) -> tuple[int, int, str]:
+        """Ids by size, then names by letter."""
+        number = item.isascii() and item.isdigit() and len(item) <= MOST_DIGITS
+        return (0, int(item), item) if number else (1, 0, item)
+
+    def encoded(self, domain: Domain, most: int) -> Iterator[Bits]:
+        attribute = items_of(domain, self.where)
+        baskets, items, names = self._rows
+        known = pc.index_in(names, value_set=pa.array(attribute.values, pa.string())).fill_null(-1)
+        codes = np.asarray(known.to_numpy(zero_copy_only=False))[items].astype(np.int32)
+        if (codes < 0).any():
+            row = int(np.argmax(codes < 0))
+            raise DataError(
+                f"row {row + 1}: item '{names[int(items[row])].as_py()}' is not in the universe of "
+                f"{attribute.size} items",
+                hint="name every item with --items FILE, or leave it out to take those found",
+                row=row + 1,
+            )
+        order = np.argsort(baskets, kind="stable")
+        people = int(baskets.max()) + 1
+        offsets = np.searchsorted(baskets[order], np.arange(people + 1))
+        for start in range(0, people, most):
+            part = offsets[start : start + most + 1]
+            chosen = codes[order[part[0] : part[-1]]]
+            yield Bits.from_csr(part - part[0], chosen, attribute.size)
+
+
+def _words(column: pa.Array) -> pa.Array:
+    column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    words = column if pa.types.is_string(column.type) else column.cast(pa.string())
+    return pc.utf8_trim_whitespace(words)
+
+
+def basket_domain(ids: NDArray[np.int64], name: str = ITEMS_NAME) -> Domain:
+    """The domain of baskets of these items."""
+    return Domain((Items(name, tuple(map(str, ids.tolist()))),))
+
+
+def read_items(path: str | Path, *, named: bool = False) -> Domain:
+    """The universe of items that a file names: whole numbers separated by blanks or line ends; for
+    baskets that name their items (`named`) a name a line.
+    """
+    text = read_text(Path(path), f"items file '{path}'", MOST_LIST_BYTES)
+    if named:
+        names = dict.fromkeys(word for line in text.splitlines() if (word := line.strip()))
+        if names:
+            return Domain((Items(ITEMS_NAME, tuple(names)),))
+    ids = np.unique(parse_baskets(text.encode(), where=f"'{path}'").ids)
+    if not len(ids):
+        raise FileError(f"items file '{path}' names no item")
+    return basket_domain(ids)
+
+
+def read_names(path: str | Path) -> dict[str, str]:
+    """What each item is called, by its id: a line each, id and name separated by a comma or a tab.
+
+    A name that several ids share is told apart by its id.
+    """
+    text = read_text(Path(path), f"names file '{path}'", MOST_NAMES_BYTES)
+    first = text.partition("\n")[0]
+    delimiter = "\t" if "\t" in first else ";" if ";" in first and "," not in first else ","
+    found: dict[str, str] = {}
+    try:
+        for number, row in enumerate(csv.reader(io.StringIO(text), delimiter=delimiter), 1):
+            if not row or (number == 1 and row[0].strip().casefold() in NAMES_HEADERS):
+                continue
+            item, name = (field.strip() for field in (*row, "")[:2])
+            if not item or not name:
+                raise FileError(
+                    f"line {number} of names file '{path}' has no id and name",
+                    hint="a line each, as in 24,milk",
+                )
+            if found.setdefault(item, name) != name:
+                raise FileError(
+                    f"names file '{path}' calls item {item} both '{found[item]}' and '{name}'"
+                )
+    except csv.Error as error:
+        raise FileError(f"names file '{path}' is not readable: {error}") from None
+    if not found:
+        raise FileError(f"names file '{path}' names no item", hint="a line each, as in 24,milk")
+    times = Counter(found.values())
+    return {item: name if times[name] == 1 else f"{name} ({item})" for item, name in found.items()}
+
+
+def check_named(option: str, domain: Domain, called: Mapping[str, str]) -> tuple[int, int]:
+    """How many items have no name, of how many; refused where none has one."""
+    if not domain.baskets:
+        raise ParameterError(f"{option} is for the items of baskets", hint="leave it out")
+    items = domain.attributes[0].labels
+    unnamed = sum(item not in called for item in items)
+    if unnamed == len(items):
+        raise ParameterError(
+            f"{option} calls none of these items ({listing(items)}) by name",
+            hint="a line each, the item's id first, as in 24,milk",
+        )
+    return unnamed, len(items)

@@ -21,10 +21,8 @@ from sfumato.domain import Attribute, Category, Domain, Items, Numeric
 from sfumato.domain.attributes import NO_VALUE, number_words
 from sfumato.errors import DataError, SchemaError, listing
 from sfumato.received import MOST_ATTRIBUTES, MOST_WHOLE
-from sfumato.table.baskets import ITEMS_NAME
-from sfumato.table.long import LongReader
-from sfumato.table.opening import reader_of
-from sfumato.table.readers import FLAG_WORDS, BasketReader, Reader, RecordReader
+from sfumato.table.formats import reader_of
+from sfumato.table.readers import FLAG_WORDS, ITEMS_NAME, BasketsReader, Reader, RecordReader
 from sfumato.table.table import plain_array
 
 FEW_NUMBERS = 10  # a column of numbers with no more different values than this is a category
@@ -83,19 +81,16 @@ def propose(data: Any) -> Proposal:
 
 def _basket_notes(reader: Reader, domain: Domain) -> tuple[str, ...]:
     """How baskets were told from records, where the kind of the file does not say so."""
-    if isinstance(reader, BasketReader):
+    if not isinstance(reader, BasketsReader) or reader.way is None:
         return ()
-    way = "the items of one basket a line"
-    if isinstance(reader, LongReader):
-        way = f"an item a row, its basket in column '{reader.basket}'"
     return (
-        f"{reader.where} was read as baskets of {domain.attributes[0].size} items ({way}); "
+        f"{reader.where} was read as baskets of {domain.attributes[0].size} items ({reader.way}); "
         "--form records reads it otherwise",
     )
 
 
 def _propose_records(reader: RecordReader) -> Proposal:
-    names = [name for name in reader.names if not name.startswith("__index_level_")]
+    names = reader.columns
     if len(names) > MOST_ATTRIBUTES:
         raise SchemaError(
             f"{reader.where} has {len(names):,} columns; a domain may have {MOST_ATTRIBUTES:,}",

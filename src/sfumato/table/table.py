@@ -368,17 +368,13 @@ def _arrow_type(attribute: Attribute) -> pa.DataType:
 
 def encode_batch(batch: pa.RecordBatch, domain: Domain, first_row: int) -> Columns:
     """The codes of a batch; `first_row` is the number that errors give to its first row."""
-    columns = [plain_array(batch.column(attribute.name)) for attribute in domain]
-    for attribute, column in zip(domain, columns, strict=True):
-        _check_kind(attribute, column)
-    return tuple(
-        _encode(attribute, column, first_row)
-        for attribute, column in zip(domain, columns, strict=True)
-    )
+    return tuple(encode_column(batch.column(each.name), each, first_row) for each in domain)
 
 
-def _encode(attribute: Attribute, column: pa.Array, first_row: int) -> Codes | Bits:
+def encode_column(array: pa.Array, attribute: Attribute, first_row: int) -> Codes | Bits:
     """The codes of a column; of one that lists its different words, those are encoded once."""
+    column = plain_array(array)
+    _check_kind(attribute, column)
     if pa.types.is_dictionary(column.type) and not column.null_count:
         with suppress(DataError):  # which row is wrong is known by looking at every row
             codes = np.asarray(attribute.encode(column.dictionary))
