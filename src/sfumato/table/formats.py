@@ -196,11 +196,12 @@ def writer_to(
     ):
         kind = format_of(path).writer
         digested = Digested(raw)
-        text = _compressed(cast(BinaryIO, digested), path)
-        with nullcontext(raw) if kind.describes_itself else text as stream:
-            writer = kind(stream, domain, provenance)
-            with _finished(writer):
-                yield writer
+        plain = raw if kind.describes_itself else cast(BinaryIO, digested)
+        with (
+            _zipped(plain) if path.suffix.lower() == ".gz" else nullcontext(plain) as stream,
+            kind(stream, domain, provenance) as writer,
+        ):
+            yield writer
         settle(raw)  # a disk that is full says so here, before the description changes
         if not kind.describes_itself:
             said = None if provenance is None else provenance.describe() | {"rows": writer.rows}
@@ -217,8 +218,7 @@ def _to_standard_output(domain: Domain, provenance: Provenance | None) -> Iterat
     form = PARQUET if provenance else FIMI if domain.baskets else CSV
     # A Parquet file cut short may look complete, so it is copied once it is.
     with tempfile.TemporaryFile() if provenance else nullcontext(target) as stream:
-        writer = form.writer(cast(BinaryIO, stream), domain, provenance)
-        with _finished(writer):
+        with form.writer(cast(BinaryIO, stream), domain, provenance) as writer:
             yield writer
         if stream is not target:
             stream.seek(0)
@@ -226,24 +226,9 @@ def _to_standard_output(domain: Domain, provenance: Provenance | None) -> Iterat
     target.flush()
 
 
-@contextmanager
-def _finished(writer: Writer) -> Iterator[None]:
-    """A writer that is finished when the block ends well, and abandoned when it does not."""
-    try:
-        yield
-        writer.finish()
-    except BaseException:
-        writer.abandon()
-        raise
-
-
-@contextmanager
-def _compressed(stream: BinaryIO, path: Path) -> Iterator[BinaryIO]:
-    if path.suffix.lower() != ".gz":
-        yield stream
-        return
-    with gzip.GzipFile(fileobj=stream, filename="", mode="wb", mtime=0, compresslevel=6) as zipped:
-        yield cast(BinaryIO, zipped)
+def _zipped(stream: BinaryIO) -> Any:
+    """The same stream, gzipped, with nothing of when and where it was written."""
+    return gzip.GzipFile(fileobj=stream, filename="", mode="wb", mtime=0, compresslevel=6)
 
 
 def save(table: Table, target: str | Path, *, force: bool = False) -> None:

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, BinaryIO, ClassVar, TypeVar
+from typing import Any, BinaryIO, ClassVar, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -64,11 +64,6 @@ class Reader(ABC):
         """What a perturbed file says about itself; None for the truth."""
 
     # What may be overridden.
-
-    @property
-    def found(self) -> Domain | None:
-        """The items of data that hold baskets and nothing else; None where a domain is proposed."""
-        return None
 
     def notes(self, domain: Domain) -> tuple[str, ...]:
         """What the owner should know about how these data were read over this domain."""
@@ -321,6 +316,20 @@ class Writer(ABC):
     @abstractmethod
     def _append(self, columns: Columns) -> None:
         """Write the values of a batch."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Finish where the block ended well, and let go where it did not."""
+        try:
+            if kind is None:
+                self.finish()
+                return
+        except BaseException:
+            self.abandon()
+            raise
+        self.abandon()
 
     def finish(self) -> None:
         """Write what comes after the last batch: nothing, unless the form has an end of its own."""
