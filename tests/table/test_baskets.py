@@ -129,3 +129,9 @@ def test_the_first_pass_tells_how_far_it_has_come(tmp_path, name, line) -> None:
     shares = [share for _, share in told]
     assert len(shares) > 1 and shares == sorted(shares) and 0 < shares[0] < shares[-1] <= 1
     assert all(name in words for words, _ in told)
+
+
+def test_an_item_of_too_many_digits_is_refused_as_no_id():
+    assert Universe.of(basket_domain(np.array([10**17]))).ids.to_pylist() == [10**17]
+    with pytest.raises(SchemaError, match="whole-number item ids"):
+        Universe.of(Domain((Items("items", ("1", "9" * 19)),)))

@@ -38,6 +38,7 @@ from sfumato.table.table import Table
 BLOCK_BYTES = 1 << 20  # text parsed at once
 MOST_LINE_BYTES = 1 << 21  # of one basket
 MOST_DIGITS = 18  # of an item id, so that it fits 64 bits
+ITEM_ID = re.compile(f"[0-9]{{1,{MOST_DIGITS}}}")
 MANY_ITEMS = 20_000  # a line of two bytes may then take more than a thousand times as many
 NAMES_HEADERS = ("id", "item", "itemid", "item_id", "item id", "code", "sku", "product_id")
 # How people call the two columns of a long table, in small letters, without blanks or dashes.
@@ -124,41 +125,35 @@ def iterate_baskets(
 
 @dataclass(frozen=True, eq=False)
 class Universe:
-    """The look-up from item ids to the codes of an attribute."""
+    """The whole-number ids of items, each in the place of its code."""
 
-    ids: NDArray[np.int64]  # ascending
-    codes: NDArray[np.int32]  # the code of each id
-    size: int
+    ids: pa.Array
 
     @classmethod
     def of(cls, domain: Domain) -> Universe:
-        """The look-up for a domain of baskets, whose items must be whole numbers."""
-        attribute = domain.attributes[0]
-        if not domain.baskets or not all(
-            value.isascii() and value.isdigit() for value in attribute.labels
-        ):
+        """The ids of a domain of baskets, whose items must be whole numbers."""
+        labels = domain.attributes[0].labels
+        if not domain.baskets or not all(map(ITEM_ID.fullmatch, labels)):
             raise SchemaError(
                 "a basket file (.dat) holds whole-number item ids and nothing else, and this "
                 "domain is not of that kind",
                 hint="use .parquet",
             )
-        ids = np.array([int(value) for value in attribute.labels], dtype=np.int64)
-        order = np.argsort(ids, kind="stable")
-        return cls(ids[order], order.astype(np.int32), len(ids))
+        return cls(pa.array(map(int, labels), pa.int64()))
 
     def encode(self, batch: BasketBatch, first_line: int) -> Bits:
         """The baskets as bits; an id that is not in the universe is an error naming its line."""
-        places = np.searchsorted(self.ids, batch.ids).clip(max=self.size - 1)
-        strange = self.ids[places] != batch.ids
-        if strange.any():
-            place = int(np.argmax(strange))
+        found = pc.index_in(pa.array(batch.ids), value_set=self.ids)
+        if found.null_count:
+            place = int(np.argmax(found.is_null().to_numpy(zero_copy_only=False)))
             line = first_line + int(np.searchsorted(batch.offsets, place, side="right")) - 1
             raise DataError(
-                f"line {line}: item {batch.ids[place]} is not in the universe of {self.size} items",
+                f"line {line}: item {batch.ids[place]} is not in the universe of "
+                f"{len(self.ids)} items",
                 hint="name every item with --items FILE, or leave it out to take the ids found",
                 line=line,
             )
-        return Bits.from_csr(batch.offsets, self.codes[places], self.size)
+        return Bits.from_csr(batch.offsets, found.to_numpy(), len(self.ids))
 
 
 def format_baskets(names: pa.Array, bits: Bits) -> Any:
@@ -300,8 +295,7 @@ class LongReader(BasketsReader):
     @staticmethod
     def by_size(item: str) -> tuple[int, int, str]:
         """Ids by size, then names by letter."""
-        number = item.isascii() and item.isdigit() and len(item) <= MOST_DIGITS
-        return (0, int(item), item) if number else (1, 0, item)
+        return (0, int(item), item) if ITEM_ID.fullmatch(item) else (1, 0, item)
 
     def encoded(self, domain: Domain, most: int) -> Iterator[Bits]:
         attribute = items_of(domain, self.where)
