@@ -367,16 +367,22 @@ class CsvWriter(Writer):
 def csv_fields(attribute: Attribute, column: Codes | Bits) -> list[pa.Array]:
     """The values of a column as CSV fields."""
     if isinstance(column, Bits):
-        digits = pa.array(["0", "1"])
-        return [
-            digits.take(pa.array(column.column(item).view(np.uint8)))
-            for item in range(column.items)
-        ]
+        return flat_columns(attribute, column)
     values = attribute.decode(column)
     if pa.types.is_dictionary(values.type):
         fields = pa.array([_quoted(label) for label in attribute.labels], pa.string())
         return [fields.take(values.indices)]
     return [values.cast(pa.string())]
+
+
+def flat_columns(attribute: Attribute, column: Codes | Bits) -> list[pa.Array]:
+    """The values of a column; of baskets one column of '0' and '1' for each item (`flat_names`)."""
+    if not isinstance(column, Bits):
+        return [attribute.decode(column)]
+    digits = pa.array(["0", "1"])
+    return [
+        digits.take(pa.array(column.column(item).view(np.uint8))) for item in range(column.items)
+    ]
 
 
 def _quoted(word: str) -> str:
