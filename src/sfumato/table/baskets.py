@@ -293,7 +293,7 @@ class LongReader(BasketsReader):
         yield self._rows[2].to_pylist()
 
     @staticmethod
-    def by_size(item: str) -> tuple[int, int, str]:
+    def sort_key(item: str) -> tuple[int, int, str]:
         """Ids by size, then names by letter."""
         return (0, int(item), item) if ITEM_ID.fullmatch(item) else (1, 0, item)
 

@@ -163,7 +163,9 @@ class RecordReader(Reader):
         return self.arrow_batches(names, batch_rows)
 
     def encode(self, batch: pa.RecordBatch, attribute: Attribute, first_row: int) -> Codes | Bits:
-        """The codes of an attribute that one column holds."""
+        """The codes of an attribute."""
+        if isinstance(attribute, Items) and self._in_flags(attribute):
+            return bits_of_flags(batch, attribute, first_row)
         return encode_column(batch.column(attribute.name), attribute, first_row)
 
     @property
@@ -177,7 +179,7 @@ class RecordReader(Reader):
         first_row = 1
         for batch in self.word_batches(self._columns_of(domain), batch_rows):
             if batch.num_rows:
-                yield tuple(self._column(batch, attribute, first_row) for attribute in domain)
+                yield tuple(self.encode(batch, attribute, first_row) for attribute in domain)
             first_row += batch.num_rows
         if first_row == 1:
             raise DataError(f"{self.where} has no rows")
@@ -198,11 +200,6 @@ class RecordReader(Reader):
     def _in_flags(self, attribute: Attribute) -> bool:
         """Whether baskets stand in one column an item, since no column lists them."""
         return isinstance(attribute, Items) and attribute.name not in self.names
-
-    def _column(self, batch: pa.RecordBatch, attribute: Attribute, first_row: int) -> Codes | Bits:
-        if isinstance(attribute, Items) and self._in_flags(attribute):
-            return bits_of_flags(batch, attribute, first_row)
-        return self.encode(batch, attribute, first_row)
 
 
 class BasketsReader(Reader):
@@ -226,7 +223,7 @@ class BasketsReader(Reader):
         """The baskets over a domain of items, at most so many at a time."""
 
     @staticmethod
-    def by_size(item: Any) -> Any:
+    def sort_key(item: Any) -> Any:
         """What the items found are put in order by."""
         return item
 
@@ -243,7 +240,7 @@ class BasketsReader(Reader):
                 )
         if not items:
             raise no_items(self.where)
-        return Domain((Items(ITEMS_NAME, tuple(map(str, sorted(items, key=self.by_size)))),))
+        return Domain((Items(ITEMS_NAME, tuple(map(str, sorted(items, key=self.sort_key)))),))
 
     def batches(self, domain: Domain, batch_rows: int = BATCH_ROWS) -> Iterator[Columns]:
         rows, held = 0, self.description is not None  # reports may all be empty
