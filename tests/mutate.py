@@ -211,9 +211,9 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     ): "a rounding error is never a billionth to the last digit",
     (
         "table/readers.py",
-        "places = pc.index_in(words, value_set=pa.array(FLAG_WORDS)).fill_null(-1)",
-        "places = pc.index_in(words, value_set=pa.array(FLAG_WORDS)).fill_null(-2)",
-    ): "any number below zero stands for no flag; the next line makes it -1",
+        "found = pc.index_in(words, value_set=pa.array(FLAG_WORDS)).fill_null(-1)",
+        "found = pc.index_in(words, value_set=pa.array(FLAG_WORDS)).fill_null(-2)",
+    ): "any number below zero stands for no flag",
     (
         "table/shuffling.py",
         "squares = padded.reshape(-1, 8, groups).transpose(0, 2, 1)",

@@ -53,9 +53,10 @@ from sfumato.table import (
     read_names,
     reader_of,
 )
+from sfumato.table.baskets import BasketReader
 from sfumato.table.followers import check_unasked
+from sfumato.table.formats import SUFFIXES
 from sfumato.table.order import read_order
-from sfumato.table.readers import SUFFIXES, BasketReader
 from sfumato.table.turns import Turn
 
 Schema = Domain | str | Path | None

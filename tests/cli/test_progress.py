@@ -22,7 +22,7 @@ from sfumato.publish.cost import classification
 from sfumato.publish.microdata import Coded
 from sfumato.publish.records import read_records, write_records
 from sfumato.randomness import seeded
-from sfumato.table import propose, reader_of, readers
+from sfumato.table import delimited, propose, reader_of
 from sfumato.telling import Telling, silent
 from sfumato.verbs import perturb
 
@@ -102,7 +102,7 @@ def told_to(shares: list[float]) -> Telling:
 def test_reading_tells_how_much_of_the_file_is_read(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readers, "CSV_BLOCK_BYTES", 1 << 14)  # Arrow reads some blocks ahead
+    monkeypatch.setattr(delimited, "CSV_BLOCK_BYTES", 1 << 14)  # Arrow reads some blocks ahead
     incomes = pa.table(
         {"income": seeded(1).below(10**9, 100_000), "town": ["Lyon", "Turin"] * 50_000}
     )

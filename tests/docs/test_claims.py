@@ -24,7 +24,7 @@ from sfumato.mechanisms import matrix
 from sfumato.mechanisms.randomized_gamma import RandomizedGamma
 from sfumato.mechanisms.registry import mechanism_class
 from sfumato.mechanisms.sizes import TIERS, tiers_above
-from sfumato.table import baskets, expansion, readers
+from sfumato.table import baskets, delimited, expansion
 
 
 def page(name: str) -> str:
@@ -58,7 +58,8 @@ def test_the_bounds_that_security_states_are_those_of_the_program() -> None:
         "digits of a fraction": f"{digits} above, {digits} below",
         "copies of a record; cutoff; cells of a matrix": f"{received.MOST_COPIES:,}; "
         f"{received.MOST_CUTOFF}; {matrix.MOST_CELLS:,}",
-        "a CSV header; its columns": f"{megabytes(readers.MOST_HEADER)}; {readers.MOST_COLUMNS:,}",
+        "a CSV header; its columns": f"{megabytes(delimited.MOST_HEADER)}; "
+        f"{delimited.MOST_COLUMNS:,}",
         "a basket": megabytes(baskets.MOST_LINE_BYTES),
         "unzipped text": f"{megabytes(expansion.SMALL_TEXT)}, or {expansion.MOST_UNZIPPED} times "
         "its size",

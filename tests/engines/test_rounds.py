@@ -42,7 +42,7 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream, secure, seeded
 from sfumato.source import Release
 from sfumato.table import Table, perturb_file, reader_of
-from sfumato.table.groups import AskedPeople
+from sfumato.table.readers import AskedPeople
 from sfumato.table.turns import Turn
 
 UNIVERSE, PEOPLE = 40, 30_000

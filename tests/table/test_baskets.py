@@ -16,10 +16,10 @@ from sfumato.errors import DataError, FileError, SchemaError
 from sfumato.table import reader_of
 from sfumato.table.baskets import (
     BasketBatch,
+    BasketReader,
     Universe,
     basket_domain,
     format_baskets,
-    ids_in,
     iterate_baskets,
     parse_baskets,
     read_items,
@@ -48,7 +48,8 @@ def test_blocks_of_any_size_give_the_same_baskets(rows, block_bytes):
     text = "".join(" ".join(map(str, row)) + "\n" for row in rows).encode()
     parts = list(iterate_baskets(io.BytesIO(text), "text", block_bytes))
     assert [row for part in parts for row in rows_of(part)] == rows
-    assert ids_in(iter(parts)).tolist() == sorted({item for row in rows for item in row})
+    if held := sorted({item for row in rows for item in row}):
+        assert BasketReader(text, "text").found == basket_domain(np.array(held))
 
 
 @given(st.lists(st.sets(st.integers(0, 30), max_size=8), min_size=1, max_size=100))
@@ -128,3 +129,9 @@ def test_the_first_pass_tells_how_far_it_has_come(tmp_path, name, line) -> None:
     shares = [share for _, share in told]
     assert len(shares) > 1 and shares == sorted(shares) and 0 < shares[0] < shares[-1] <= 1
     assert all(name in words for words, _ in told)
+
+
+def test_an_item_of_too_many_digits_is_refused_as_no_id():
+    assert Universe.of(basket_domain(np.array([10**17]))).ids.to_pylist() == [10**17]
+    with pytest.raises(SchemaError, match="whole-number item ids"):
+        Universe.of(Domain((Items("items", ("1", "9" * 19)),)))

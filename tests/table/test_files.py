@@ -27,7 +27,7 @@ from sfumato.errors import DataError, FileError, ParameterError, SchemaError
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.randomness import seeded
-from sfumato.table import Table, perturb_table, read, read_perturbed, save, writing
+from sfumato.table import Table, formats, perturb_table, read, read_perturbed, save
 
 PEOPLE = Domain((Numeric("age", 0, 99, cuts=(20, 60)), Category("sex", ("F", "M"))))
 BASKETS = Domain((Items("items", ("3", "5", "40")),))
@@ -171,9 +171,9 @@ def test_gzip_is_known_by_its_bytes(tmp_path):
 
 
 def test_rows_are_counted_over_blocks(tmp_path, monkeypatch):
-    from sfumato.table import readers
+    from sfumato.table import delimited
 
-    monkeypatch.setattr(readers, "CSV_BLOCK_BYTES", 64)
+    monkeypatch.setattr(delimited, "CSV_BLOCK_BYTES", 64)
     path = csv(tmp_path, "sex\n" + "F\n" * 200 + "X\n")
     with pytest.raises(DataError, match="row 201, column 'sex': 'X'"):
         read(path, Domain((Category("sex", ("F", "M")),)))
@@ -385,7 +385,7 @@ def test_a_write_that_fails_half_way(tmp_path, name):
 
 
 def test_an_interrupted_write_leaves_nothing(tmp_path):
-    with pytest.raises(KeyboardInterrupt), writing.writer_to(tmp_path / "p.csv", PEOPLE) as writer:
+    with pytest.raises(KeyboardInterrupt), formats.writer_to(tmp_path / "p.csv", PEOPLE) as writer:
         writer.write(people().columns)
         raise KeyboardInterrupt
     assert os.listdir(tmp_path) == []

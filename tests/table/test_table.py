@@ -19,7 +19,7 @@ from sfumato.errors import DataError, FileError, SchemaError
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.randomness import seeded
 from sfumato.table import Provenance, Table, perturb_table, read, reader_of
-from sfumato.table.groups import AskedPeople
+from sfumato.table.readers import AskedPeople
 from sfumato.table.turns import Turn
 
 DOMAIN = Domain(

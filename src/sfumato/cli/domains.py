@@ -8,7 +8,7 @@ from sfumato.cli.printing import print_notes
 from sfumato.domain import Domain
 from sfumato.errors import ParameterError
 from sfumato.table import Reader, propose, read_items
-from sfumato.table.readers import BasketReader
+from sfumato.table.baskets import BasketReader
 
 READ_OFF = (
     "the values, ranges and cuts were read off the true data and are told with a release, outside "

@@ -18,8 +18,8 @@ from sfumato.model.format import is_model
 from sfumato.model.synthetic import sample
 from sfumato.randomness import seeded
 from sfumato.table import Table, save, writer_to
+from sfumato.table.formats import check_free, write_text
 from sfumato.table.readers import BATCH_ROWS
-from sfumato.table.writing import check_free, write_text
 
 generate = typer.Typer(
     help="Generate synthetic data: quest (baskets), survey (records), fitted (a model's records).",

@@ -103,7 +103,7 @@ def check_output(output: Path, force: bool, json: bool) -> None:
     if json and str(output) == "-":
         raise ParameterError("--json and -o - both want standard output", hint="write to a file")
     # Here and not above: no command's help should wait for the readers and writers of tables.
-    from sfumato.table.writing import check_target
+    from sfumato.table.formats import check_target
 
     check_target(output, force)
 

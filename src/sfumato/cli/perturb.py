@@ -28,7 +28,7 @@ from sfumato.mechanisms.base import Mechanism, rows_of
 from sfumato.privacy.guarantee import PRIOR
 from sfumato.randomness import Keystream, secure, seeded
 from sfumato.table import Reader, Written, perturb_file, read_items, reader_of
-from sfumato.table.opening import check_there
+from sfumato.table.formats import check_there
 
 if TYPE_CHECKING:
     from sfumato.rounds import RoundWanted

@@ -30,7 +30,7 @@ from sfumato.mechanisms.questions import columns_of, parts_of
 from sfumato.plan import PURPOSES, Plan, plan_release, privacy_curve
 from sfumato.report import Block, Code, Listing, Note, Paragraph, Picture, save_figure
 from sfumato.table import reader_of
-from sfumato.table.groups import people_in
+from sfumato.table.readers import people_in
 
 ACCURACY = "Wanted accuracy"
 # Sentences and lines of the table unless details are wanted: a screen has 24 lines.

@@ -16,7 +16,7 @@ from sfumato.randomness import Keystream
 from sfumato.source import Release, Source
 from sfumato.table import Reader
 from sfumato.table.followers import Follower
-from sfumato.table.groups import people_in
+from sfumato.table.readers import people_in
 from sfumato.table.turns import NUMBER_SHARES, ROUNDS, Turn
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import typer
 from sfumato.cli.options import Force, Form, Json
 from sfumato.cli.printing import print_json, print_notes, reading
 from sfumato.table import propose, reader_of
-from sfumato.table.writing import check_free, write_text
+from sfumato.table.formats import check_free, write_text
 
 
 def schema(

@@ -19,7 +19,7 @@ from pathlib import Path
 from sfumato.collect.transport import LOOPBACK, USUAL_PORTS, Address, canonical_host
 from sfumato.errors import FileError, ParameterError
 from sfumato.privacy.ledger import Ledger
-from sfumato.table.readers import STANDARD_STREAM
+from sfumato.table.formats import STANDARD_STREAM
 
 OLDER_LOOPBACK = ("localhost", "::1", "0.0.0.0", "127.1", "::ffff:127.0.0.1")
 ELSEWHERE = "use --ledger FILE, or --no-ledger to keep nothing"

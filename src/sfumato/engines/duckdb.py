@@ -22,7 +22,9 @@ from sfumato.counting.sql.writing import whole_items
 from sfumato.domain import Attribute, Domain, Items, Numeric
 from sfumato.errors import FileError
 from sfumato.table import Table
-from sfumato.table.readers import CsvReader, FolderReader, ParquetReader, Reader
+from sfumato.table.delimited import CsvReader
+from sfumato.table.parquet import FolderReader, ParquetReader
+from sfumato.table.readers import Reader
 from sfumato.telling import Telling, silent
 
 if TYPE_CHECKING:

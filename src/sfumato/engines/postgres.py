@@ -18,8 +18,8 @@ from sfumato.counting.sql.writing import whole_items
 from sfumato.domain import Attribute, Codes, Items, Numeric
 from sfumato.errors import MissingExtraError, ServerError
 from sfumato.table import Table
+from sfumato.table.delimited import csv_fields
 from sfumato.table.readers import BATCH_ROWS
-from sfumato.table.writing import csv_fields
 
 if TYPE_CHECKING:
     from psycopg import Connection

@@ -18,8 +18,8 @@ from sfumato.errors import DataError, ParameterError
 from sfumato.publish.restriction import ARROWS, Restriction, read_restrictions
 from sfumato.received import MOST_LIST_BYTES, read_text
 from sfumato.table import Table, propose, read_items, reader_of
-from sfumato.table.baskets import ITEMS_NAME
-from sfumato.table.readers import BasketReader
+from sfumato.table.baskets import BasketReader
+from sfumato.table.readers import ITEMS_NAME
 
 __all__ = ["baskets_of", "bits_of", "item_names", "least_count", "patterns_of"]
 

@@ -39,7 +39,7 @@ from sfumato.publish.removal import (
 from sfumato.publish.restriction import Limits, Restriction
 from sfumato.randomness import Keystream, drawing
 from sfumato.table import Table, save
-from sfumato.table.baskets import ITEMS_NAME
+from sfumato.table.readers import ITEMS_NAME
 from sfumato.telling import Telling, silent
 
 __all__ = [

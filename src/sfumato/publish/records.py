@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 from sfumato.errors import DataError, ParameterError
 from sfumato.files import write_whole, written
 from sfumato.table import Table, reader_of
-from sfumato.table.readers import STANDARD_STREAM, RecordReader, kind_of
+from sfumato.table.formats import STANDARD_STREAM, check_target, kind_of
+from sfumato.table.readers import RecordReader
 from sfumato.table.table import plain_array
-from sfumato.table.writing import check_target
 
 __all__ = ["check_record_target", "csv_text", "read_records", "write_json", "write_records"]
 

@@ -1,11 +1,16 @@
-"""FIMI text: one basket a line, whole-number item ids separated by blanks; parsed and written a
-block at a time.
+"""Baskets: FIMI files (a basket a line, whole-number item ids separated by blanks), tables in long
+form (a row an item), and files that name the items of either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,17 +20,26 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sfumato.bits import Bits
-from sfumato.domain import Domain, Items
-from sfumato.errors import DataError, FileError, SchemaError
-from sfumato.received import MOST_LABELS, MOST_LIST_BYTES, read_text
+from sfumato.domain import Columns, Domain, Items, as_bits
+from sfumato.errors import DataError, FileError, ParameterError, SchemaError, listing
+from sfumato.received import MOST_LIST_BYTES, MOST_NAMES_BYTES, read_text
+from sfumato.table.delimited import TextReader
+from sfumato.table.expansion import SMALL_TEXT, check_held
+from sfumato.table.readers import ITEMS_NAME, BasketsReader, Reader, RecordReader, Writer, items_of
+from sfumato.table.table import Table
 
 BLOCK_BYTES = 1 << 20  # text parsed at once
-SMALL_IDS = 1 << 20  # up to which ids are marked, not sorted
 MOST_LINE_BYTES = 1 << 21  # of one basket
 MOST_DIGITS = 18  # of an item id, so that it fits 64 bits
-ITEMS_NAME = "items"  # the attribute that baskets without a schema get
+ITEM_ID = re.compile(f"[0-9]{{1,{MOST_DIGITS}}}")
+MANY_ITEMS = 20_000  # a line of two bytes may then take more than a thousand times as many
+NAMES_HEADERS = ("id", "item", "itemid", "item_id", "item id", "code", "sku", "product_id")
+# How people call the two columns of a long table, in small letters, without blanks or dashes.
+BASKET_COLUMN = re.compile("tid|(transaction|basket|order|receipt|cart)(id)?|invoice(no)?")
+ITEM_COLUMN = re.compile(
+    "item(s|id|name|description)?|product(id|name)?|article|sku|stockcode|description"
+)
 
-_NEWLINE, _ZERO = ord("\n"), ord("0")
 _KINDS = np.full(256, 2, dtype=np.uint8)  # 0: blank, 1: digit, 2: anything else
 _KINDS[list(b" \t\r\n\v\f")] = 0
 _KINDS[list(b"0123456789")] = 1
@@ -57,42 +71,17 @@ def parse_baskets(text: bytes, first_line: int = 1, where: str = "this text") ->
     """
     octets = np.frombuffer(text, dtype=np.uint8)
     kinds = _KINDS[octets]
-    if (kinds == 2).any():
-        raise _not_an_id(text, int(np.argmax(kinds == 2)), first_line, where)
-    starts, ends = _token_bounds(kinds == 1)
-    if (ends - starts > MOST_DIGITS).any():
-        raise _not_an_id(
-            text, int(starts[np.argmax(ends - starts > MOST_DIGITS)]), first_line, where
-        )
-    begun = np.zeros(len(octets) + 1, dtype=np.int32)  # tokens, up to each octet
-    begun[starts] = 1
-    np.cumsum(begun, out=begun)
-    line_ends = np.flatnonzero(octets == _NEWLINE)
-    if len(text) and text[-1] != _NEWLINE:
-        line_ends = np.append(line_ends, len(text))
-    offsets = np.concatenate([[0], begun[line_ends]]).astype(np.int64)
-    return BasketBatch(offsets, _numbers(octets, starts, ends))
-
-
-def _token_bounds(digits: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Where each run of digits starts and ends."""
-    padded = np.concatenate([[False], digits, [False]])
+    padded = np.concatenate([[False], kinds == 1, [False]])
     edges = np.flatnonzero(padded[1:] != padded[:-1])
-    return edges[::2], edges[1::2]
-
-
-def _numbers(
-    octets: NDArray[np.uint8], starts: NDArray[np.intp], ends: NDArray[np.intp]
-) -> NDArray[np.int64]:
-    """The values of the runs of digits, summed place by place from the last digit."""
-    values = np.zeros(len(starts), dtype=np.int64)
-    lengths = ends - starts
-    for place in range(int(lengths.max(initial=0))):
-        long_enough = slice(None) if place == 0 else lengths > place
-        values[long_enough] += (
-            octets[ends[long_enough] - 1 - place].astype(np.int64) - _ZERO
-        ) * 10**place
-    return values
+    starts, ends = edges[::2], edges[1::2]  # of the runs of digits
+    wrong = np.concatenate([np.flatnonzero(kinds == 2), starts[ends - starts > MOST_DIGITS]])
+    if len(wrong):
+        raise _not_an_id(text, int(wrong[0]), first_line, where)
+    line_ends = np.flatnonzero(octets == ord("\n"))
+    if len(text) and text[-1:] != b"\n":
+        line_ends = np.append(line_ends, len(text))
+    offsets = np.concatenate([[0], np.searchsorted(starts, line_ends)]).astype(np.int64)
+    return BasketBatch(offsets, np.fromstring(text, np.int64, sep=" ") if len(starts) else starts)
 
 
 def _not_an_id(text: bytes, place: int, first_line: int, where: str) -> DataError:
@@ -127,34 +116,206 @@ def iterate_baskets(
         yield parse_baskets(rest, first_line, where)
 
 
-def ids_in(batches: Iterator[BasketBatch]) -> NDArray[np.int64]:
-    """Every item id that occurs, ascending; refused where they are more than a domain may have."""
-    found = np.zeros(0, dtype=np.int64)
-    for batch in batches:
-        found = np.union1d(found, _distinct(batch.ids))
-        if len(found) > MOST_LABELS:
-            raise DataError(
-                f"there are more than {MOST_LABELS:,} different items",
-                hint="leave out those that few baskets hold",
+@dataclass(frozen=True, eq=False)
+class Universe:
+    """The whole-number ids of items, each in the place of its code."""
+
+    ids: pa.Array
+
+    @classmethod
+    def of(cls, domain: Domain) -> Universe:
+        """The ids of a domain of baskets, whose items must be whole numbers."""
+        labels = domain.attributes[0].labels
+        if not domain.baskets or not all(map(ITEM_ID.fullmatch, labels)):
+            raise SchemaError(
+                "a basket file (.dat) holds whole-number item ids and nothing else, and this "
+                "domain is not of that kind",
+                hint="use .parquet",
             )
-    return found
+        return cls(pa.array(map(int, labels), pa.int64()))
+
+    def encode(self, batch: BasketBatch, first_line: int) -> Bits:
+        """The baskets as bits; an id that is not in the universe is an error naming its line."""
+        found = pc.index_in(pa.array(batch.ids), value_set=self.ids)
+        if found.null_count:
+            place = int(np.argmax(found.is_null().to_numpy(zero_copy_only=False)))
+            line = first_line + int(np.searchsorted(batch.offsets, place, side="right")) - 1
+            raise DataError(
+                f"line {line}: item {batch.ids[place]} is not in the universe of "
+                f"{len(self.ids)} items",
+                hint="name every item with --items FILE, or leave it out to take the ids found",
+                line=line,
+            )
+        return Bits.from_csr(batch.offsets, found.to_numpy(), len(self.ids))
 
 
-def _distinct(ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Each id once, ascending; small ones are marked in a row, which is quicker than sorting."""
-    if not len(ids) or ids.max() > SMALL_IDS:
-        return np.unique(ids)
-    marked = np.zeros(int(ids.max()) + 1, dtype=bool)
-    marked[ids] = True
-    return np.flatnonzero(marked)
-
-
-def no_items(where: str) -> FileError:
-    """What is said of baskets none of which holds anything: of a wrong file, not of empty hands."""
-    return FileError(
-        f"no basket of {where} holds an item",
-        hint="a line holds the items of one basket; an empty one is an empty basket",
+def format_baskets(names: pa.Array, bits: Bits) -> Any:
+    """The FIMI text of these baskets, a line each."""
+    offsets, items = bits.to_csr()
+    if not len(items):
+        return b"\n" * bits.rows
+    lists = pa.ListArray.from_arrays(
+        pa.array(offsets.astype(np.int32)), names.take(pa.array(items))
     )
+    lines = pc.binary_join(lists, " ")
+    return pc.binary_join_element_wise(lines, pa.scalar("\n"), "").buffers()[2]
+
+
+@dataclass(eq=False)
+class BasketReader(BasketsReader, TextReader):
+    """A FIMI file of baskets."""
+
+    def items(self) -> Iterator[list[int]]:
+        with self.opened() as stream:
+            for block in iterate_baskets(stream, self.where):
+                yield pc.unique(pa.array(block.ids)).to_pylist()
+
+    def table(self, domain: Domain) -> Table:
+        size = domain.attributes[0].size
+        if size > MANY_ITEMS:  # then a short line may take much: looked at before any is packed
+            with self.opened() as stream:
+                parts = iter(lambda: stream.read(SMALL_TEXT), b"")
+                lines = sum(part.count(b"\n") for part in parts)
+            check_held(lines * size // 8, self.size, self.where)
+        return super().table(domain)
+
+    def encoded(self, domain: Domain, most: int) -> Iterator[Bits]:
+        universe, row = Universe.of(domain), 1
+        with self.opened() as stream:
+            for block in iterate_baskets(stream, self.where):
+                for batch in block.split(most):
+                    yield universe.encode(batch, row)
+                    row += len(batch)
+
+
+@dataclass(eq=False)
+class BasketWriter(Writer):
+    """FIMI: one basket a line."""
+
+    def __post_init__(self) -> None:
+        Universe.of(self.domain)  # refuses what FIMI cannot hold
+        self._names = pa.array(self.domain.attributes[0].labels, pa.string())
+
+    def _append(self, columns: Columns) -> None:
+        (baskets,) = columns
+        self.stream.write(format_baskets(self._names, as_bits(baskets)))
+
+
+def long_columns(names: Sequence[str]) -> tuple[str, str] | None:
+    """The columns that name the basket and the item, where their names say so.
+
+    >>> long_columns(["Transaction ID", "item"])
+    ('Transaction ID', 'item')
+    """
+    plain = {name: "".join(filter(str.isalnum, name.casefold())) for name in names}
+    basket = [name for name in names if BASKET_COLUMN.fullmatch(plain[name])]
+    item = [name for name in names if ITEM_COLUMN.fullmatch(plain[name])]
+    return (basket[0], item[0]) if len(basket) == len(item) == 1 else None
+
+
+@dataclass(eq=False)
+class LongReader(BasketsReader):
+    """Baskets of a table with a row an item; rows of one basket may stand anywhere, so all are held
+    in memory, eight bytes each.
+    """
+
+    inner: RecordReader
+    basket: str
+    item: str
+
+    def __post_init__(self) -> None:
+        self.where = self.inner.where
+
+    @staticmethod
+    def recognises(reader: Reader) -> bool:
+        """Whether there are two columns, and they are called like a basket and an item."""
+        if not isinstance(reader, RecordReader):
+            return False
+        return len(reader.columns) == 2 and long_columns(reader.columns) is not None
+
+    @classmethod
+    def of(cls, reader: Reader) -> Reader:
+        """The baskets of a table whose two columns are, or are called, the basket and the item."""
+        if not isinstance(reader, RecordReader):
+            return reader
+        names = reader.columns
+        found = long_columns(names) or (tuple(names) if len(names) == 2 else None)
+        if found is None:
+            raise FileError(
+                f"{reader.where} has the columns {listing(names)}; which of them name the basket "
+                "and the item is not clear",
+                hint="keep two columns, as in tid,item",
+            )
+        return cls(reader, *found)
+
+    @property
+    def way(self) -> str:
+        return f"an item a row, its basket in column '{self.basket}'"
+
+    @property
+    def description(self) -> Mapping[str, Any] | None:
+        return self.inner.description
+
+    @property
+    def size(self) -> int | None:
+        return self.inner.size
+
+    @cached_property
+    def _rows(self) -> tuple[NDArray[Any], NDArray[Any], pa.Array]:
+        """The number of the basket and of the item of each row, and the names of the items; baskets
+        are numbered as they first appear.
+        """
+        columns: list[pa.ChunkedArray] = []
+        batches = list(self.inner.arrow_batches([self.basket, self.item]))
+        for place, name in enumerate((self.basket, self.item)):
+            words = pa.chunked_array(
+                [_words(batch.column(place)) for batch in batches], pa.string()
+            )
+            if words.null_count:
+                row = int(np.argmax(words.is_null().to_numpy())) + 1
+                raise DataError(
+                    f"row {row}, column '{name}' is empty", hint="give each row both", row=row
+                )
+            columns.append(words.dictionary_encode().unify_dictionaries().combine_chunks())
+        if not batches or not len(columns[0]):
+            raise DataError(f"{self.where} has no rows")
+        baskets, items = (column.indices.to_numpy(zero_copy_only=False) for column in columns)
+        return baskets, items, columns[1].dictionary
+
+    def items(self) -> Iterator[list[str]]:
+        yield self._rows[2].to_pylist()
+
+    @staticmethod
+    def sort_key(item: str) -> tuple[int, int, str]:
+        """Ids by size, then names by letter."""
+        return (0, int(item), item) if ITEM_ID.fullmatch(item) else (1, 0, item)
+
+    def encoded(self, domain: Domain, most: int) -> Iterator[Bits]:
+        attribute = items_of(domain, self.where)
+        baskets, items, names = self._rows
+        known = pc.index_in(names, value_set=pa.array(attribute.values, pa.string())).fill_null(-1)
+        codes = np.asarray(known.to_numpy(zero_copy_only=False))[items].astype(np.int32)
+        if (codes < 0).any():
+            row = int(np.argmax(codes < 0))
+            raise DataError(
+                f"row {row + 1}: item '{names[int(items[row])].as_py()}' is not in the universe of "
+                f"{attribute.size} items",
+                hint="name every item with --items FILE, or leave it out to take those found",
+                row=row + 1,
+            )
+        order = np.argsort(baskets, kind="stable")
+        people = int(baskets.max()) + 1
+        offsets = np.searchsorted(baskets[order], np.arange(people + 1))
+        for start in range(0, people, most):
+            part = offsets[start : start + most + 1]
+            chosen = codes[order[part[0] : part[-1]]]
+            yield Bits.from_csr(part - part[0], chosen, attribute.size)
+
+
+def _words(column: pa.Array) -> pa.Array:
+    column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    words = column if pa.types.is_string(column.type) else column.cast(pa.string())
+    return pc.utf8_trim_whitespace(words)
 
 
 def basket_domain(ids: NDArray[np.int64], name: str = ITEMS_NAME) -> Domain:
@@ -177,52 +338,46 @@ def read_items(path: str | Path, *, named: bool = False) -> Domain:
     return basket_domain(ids)
 
 
-@dataclass(frozen=True, eq=False)
-class Universe:
-    """The look-up from item ids to the codes of an attribute."""
+def read_names(path: str | Path) -> dict[str, str]:
+    """What each item is called, by its id: a line each, id and name separated by a comma or a tab.
 
-    ids: NDArray[np.int64]  # ascending
-    codes: NDArray[np.int32]  # the code of each id
-    size: int
-
-    @classmethod
-    def of(cls, domain: Domain) -> Universe:
-        """The look-up for a domain of baskets, whose items must be whole numbers."""
-        attribute = domain.attributes[0]
-        if not domain.baskets or not all(
-            value.isascii() and value.isdigit() for value in attribute.labels
-        ):
-            raise SchemaError(
-                "a basket file (.dat) holds whole-number item ids and nothing else, and this "
-                "domain is not of that kind",
-                hint="use .parquet",
-            )
-        ids = np.array([int(value) for value in attribute.labels], dtype=np.int64)
-        order = np.argsort(ids, kind="stable")
-        return cls(ids[order], order.astype(np.int32), len(ids))
-
-    def encode(self, batch: BasketBatch, first_line: int) -> Bits:
-        """The baskets as bits; an id that is not in the universe is an error naming its line."""
-        places = np.searchsorted(self.ids, batch.ids).clip(max=self.size - 1)
-        strange = self.ids[places] != batch.ids
-        if strange.any():
-            place = int(np.argmax(strange))
-            line = first_line + int(np.searchsorted(batch.offsets, place, side="right")) - 1
-            raise DataError(
-                f"line {line}: item {batch.ids[place]} is not in the universe of {self.size} items",
-                hint="name every item with --items FILE, or leave it out to take the ids found",
-                line=line,
-            )
-        return Bits.from_csr(batch.offsets, self.codes[places], self.size)
+    A name that several ids share is told apart by its id.
+    """
+    text = read_text(Path(path), f"names file '{path}'", MOST_NAMES_BYTES)
+    first = text.partition("\n")[0]
+    delimiter = "\t" if "\t" in first else ";" if ";" in first and "," not in first else ","
+    found: dict[str, str] = {}
+    try:
+        for number, row in enumerate(csv.reader(io.StringIO(text), delimiter=delimiter), 1):
+            if not row or (number == 1 and row[0].strip().casefold() in NAMES_HEADERS):
+                continue
+            item, name = (field.strip() for field in (*row, "")[:2])
+            if not item or not name:
+                raise FileError(
+                    f"line {number} of names file '{path}' has no id and name",
+                    hint="a line each, as in 24,milk",
+                )
+            if found.setdefault(item, name) != name:
+                raise FileError(
+                    f"names file '{path}' calls item {item} both '{found[item]}' and '{name}'"
+                )
+    except csv.Error as error:
+        raise FileError(f"names file '{path}' is not readable: {error}") from None
+    if not found:
+        raise FileError(f"names file '{path}' names no item", hint="a line each, as in 24,milk")
+    times = Counter(found.values())
+    return {item: name if times[name] == 1 else f"{name} ({item})" for item, name in found.items()}
 
 
-def format_baskets(names: pa.Array, bits: Bits) -> Any:
-    """The FIMI text of these baskets, a line each."""
-    offsets, items = bits.to_csr()
-    if not len(items):
-        return b"\n" * bits.rows
-    lists = pa.ListArray.from_arrays(
-        pa.array(offsets.astype(np.int32)), names.take(pa.array(items))
-    )
-    lines = pc.binary_join(lists, " ")
-    return pc.binary_join_element_wise(lines, pa.scalar("\n"), "").buffers()[2]
+def check_named(option: str, domain: Domain, called: Mapping[str, str]) -> tuple[int, int]:
+    """How many items have no name, of how many; refused where none has one."""
+    if not domain.baskets:
+        raise ParameterError(f"{option} is for the items of baskets", hint="leave it out")
+    items = domain.attributes[0].labels
+    unnamed = sum(item not in called for item in items)
+    if unnamed == len(items):
+        raise ParameterError(
+            f"{option} calls none of these items ({listing(items)}) by name",
+            hint="a line each, the item's id first, as in 24,milk",
+        )
+    return unnamed, len(items)

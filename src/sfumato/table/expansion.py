@@ -7,7 +7,6 @@ still small.
 
 from __future__ import annotations
 
-import gzip
 import io
 from typing import Any, BinaryIO
 
@@ -24,9 +23,8 @@ MOST_ROWS = 1000  # rows a byte
 class Unzipped(io.RawIOBase):
     """The text of a gzip stream, as long as it stays in proportion to what was read."""
 
-    def __init__(self, raw: BinaryIO, where: str) -> None:
-        self._raw, self._where = raw, where
-        self._text = gzip.GzipFile(fileobj=raw, mode="rb")
+    def __init__(self, text: BinaryIO, raw: BinaryIO, where: str) -> None:
+        self._text, self._raw, self._where = text, raw, where
         self._given = 0
 
     def readable(self) -> bool:

@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import FileError
-from sfumato.files import OVERWRITE, appearing
+from sfumato.files import appearing, in_the_way
 from sfumato.received import check_file
+from sfumato.table.readers import first_line
 
 OWNER_ONLY = 0o600
 HEADER_BYTES = 128  # room for any length, since how many rows there are is known only at the end
@@ -59,12 +60,7 @@ def order_to(path: str | Path, *, force: bool = False) -> Iterator[OrderWriter]:
             yield writer
             writer.finish()
     except FileExistsError:
-        raise order_in_the_way(path) from None
-
-
-def order_in_the_way(path: str | Path) -> FileError:
-    """The refusal to overwrite an order, without which its release cannot be audited."""
-    return FileError(f"'{path}' exists already", hint=OVERWRITE)
+        raise in_the_way(Path(path)) from None
 
 
 def read_order(path: str | Path, reports: int, copies: int = 1) -> NDArray[np.int64]:
@@ -99,7 +95,7 @@ def _stored(path: str | Path) -> NDArray[Any]:
     except FileNotFoundError:
         raise FileError(f"no file '{path}'") from None
     except (OSError, ValueError, EOFError, SyntaxError) as error:
-        line = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        line = first_line(error)
         if "pickle" in line:  # what NumPy says of any file that is not its own
             line = "it is not a .npy file of numbers"
         raise FileError(

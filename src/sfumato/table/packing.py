@@ -10,11 +10,10 @@ from operator import lt
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sfumato.bits import Bits
-from sfumato.domain import Attribute, Codes, Columns, Domain, Items, code_dtype
+from sfumato.domain import Attribute, Columns, Domain, Items, code_dtype
 from sfumato.errors import DataError
+from sfumato.table.shuffling import RowForm
 
 _LETTERS = {1: "B", 2: "H", 4: "I"}
 
@@ -35,7 +34,12 @@ class Packing:
     @cached_property
     def width(self) -> int:
         """The bytes of one report."""
-        return sum(map(_width, self.domain))
+        return self._rows.dtype.itemsize
+
+    @cached_property
+    def _rows(self) -> RowForm:
+        """The same bytes for many reports at once."""
+        return RowForm(self.domain)
 
     @cached_property
     def plain(self) -> bool:
@@ -96,9 +100,7 @@ class Packing:
 
     def pack_columns(self, columns: Columns) -> bytes:
         """The bytes of many reports, one after the other."""
-        return np.concatenate(
-            [_octets(*pair) for pair in zip(self.domain, columns, strict=True)], axis=1
-        ).tobytes()
+        return self._rows.pack(columns, 0).tobytes()
 
     def unpack(self, data: bytes) -> Columns:
         """The columns of reports that stand one after the other."""
@@ -107,14 +109,7 @@ class Packing:
                 f"reports of {self.width} bytes each were kept, and {len(data)} bytes are no whole "
                 "number of them: the store was changed or cut short"
             )
-        rows = np.frombuffer(data, dtype=np.uint8).reshape(-1, self.width)
-        columns: list[Codes | Bits] = []
-        start = 0
-        for attribute in self.domain:
-            part = rows[:, start : start + _width(attribute)]
-            start += _width(attribute)
-            columns.append(_column(attribute, part))
-        return tuple(columns)
+        return self._rows.unpack(np.frombuffer(data, self._rows.dtype))
 
 
 def _width(attribute: Attribute) -> int:
@@ -126,19 +121,3 @@ def _width(attribute: Attribute) -> int:
 def _items(octets: bytes) -> list[int]:
     bits = np.unpackbits(np.frombuffer(octets, dtype=np.uint8), bitorder="little")
     return [int(item) for item in np.flatnonzero(bits)]
-
-
-def _octets(attribute: Attribute, column: Codes | Bits) -> NDArray[np.uint8]:  # (rows, width)
-    if isinstance(column, Bits):
-        return np.packbits(column.to_dense(), axis=1, bitorder="little")
-    codes = np.ascontiguousarray(column, dtype=code_dtype(attribute.size).newbyteorder("<"))
-    return codes.view(np.uint8).reshape(len(codes), _width(attribute))
-
-
-def _column(attribute: Attribute, octets: NDArray[np.uint8]) -> Codes | Bits:
-    if isinstance(attribute, Items):
-        dense = np.unpackbits(octets, axis=1, count=attribute.size, bitorder="little")
-        return Bits.from_dense(dense.view(np.bool_))
-    dtype = code_dtype(attribute.size)
-    packed = np.ascontiguousarray(octets).view(dtype.newbyteorder("<")).reshape(-1)
-    return packed.astype(dtype, copy=False)

@@ -19,14 +19,12 @@ from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, rows_of
 from sfumato.randomness import Keystream, drawing
 from sfumato.received import MOST_COPIES
-from sfumato.table.groups import AskedPeople
-from sfumato.table.opening import reader_of
+from sfumato.table.formats import STANDARD_STREAM, check_free, reader_of, writer_to
 from sfumato.table.order import OrderWriter, order_to
-from sfumato.table.readers import BATCH_ROWS, STANDARD_STREAM, Reader, batch_rows_of
+from sfumato.table.readers import BATCH_ROWS, AskedPeople, Reader, Writer, batch_rows_of
 from sfumato.table.shuffling import RowForm, Shuffle, permutation
 from sfumato.table.table import Provenance, Table, join_columns, new_release
 from sfumato.table.turns import Turn
-from sfumato.table.writing import Writer, check_free, writer_to
 
 Progress = Callable[
     [int, float | None], None

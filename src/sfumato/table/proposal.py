@@ -21,10 +21,8 @@ from sfumato.domain import Attribute, Category, Domain, Items, Numeric
 from sfumato.domain.attributes import NO_VALUE, number_words
 from sfumato.errors import DataError, SchemaError, listing
 from sfumato.received import MOST_ATTRIBUTES, MOST_WHOLE
-from sfumato.table.baskets import ITEMS_NAME
-from sfumato.table.long import LongReader
-from sfumato.table.opening import reader_of
-from sfumato.table.readers import FLAG_WORDS, BasketReader, Reader, RecordReader
+from sfumato.table.formats import reader_of
+from sfumato.table.readers import FLAG_WORDS, ITEMS_NAME, BasketsReader, Reader, RecordReader
 from sfumato.table.table import plain_array
 
 FEW_NUMBERS = 10  # a column of numbers with no more different values than this is a category
@@ -74,28 +72,21 @@ def propose(data: Any) -> Proposal:
             reader.provenance.mechanism.reports,
             (f"{reader.where} was perturbed; this is its own domain",),
         )
-    if reader.found is not None:
-        return Proposal(reader.found, _basket_notes(reader, reader.found))
+    if isinstance(reader, BasketsReader):
+        items = f"{reader.found.attributes[0].size} items ({reader.way})"
+        return Proposal(reader.found, (_basket_note(reader, items),) if reader.way else ())
     if not isinstance(reader, RecordReader):
         raise DataError(f"cannot propose a schema for {reader.where}")
     return _propose_records(reader)
 
 
-def _basket_notes(reader: Reader, domain: Domain) -> tuple[str, ...]:
+def _basket_note(reader: Reader, found: str) -> str:
     """How baskets were told from records, where the kind of the file does not say so."""
-    if isinstance(reader, BasketReader):
-        return ()
-    way = "the items of one basket a line"
-    if isinstance(reader, LongReader):
-        way = f"an item a row, its basket in column '{reader.basket}'"
-    return (
-        f"{reader.where} was read as baskets of {domain.attributes[0].size} items ({way}); "
-        "--form records reads it otherwise",
-    )
+    return f"{reader.where} was read as baskets of {found}; --form records reads it otherwise"
 
 
 def _propose_records(reader: RecordReader) -> Proposal:
-    names = [name for name in reader.names if not name.startswith("__index_level_")]
+    names = reader.columns
     if len(names) > MOST_ATTRIBUTES:
         raise SchemaError(
             f"{reader.where} has {len(names):,} columns; a domain may have {MOST_ATTRIBUTES:,}",
@@ -110,14 +101,15 @@ def _propose_records(reader: RecordReader) -> Proposal:
         reader.told()
     if not rows:
         raise DataError(f"{reader.where} has no rows")
-    if reader.flags or (reader.flags is None and _all_flags(summaries)):
-        return _propose_flags(reader, summaries)
+    strange = [name for name, column in summaries.items() if not column.flags]
+    if reader.flags or (reader.flags is None and not strange and len(summaries) >= FEWEST_FLAGS):
+        return _propose_flags(reader, names, strange)
     attributes, notes = [], []
     for summary in summaries.values():
         attribute, note = summary.attribute()
         attributes += [attribute] if attribute is not None else []
         said = (note, summary.unsaid_note(attribute), summary.spelt_note(attribute))
-        notes += [each for each in said if each]
+        notes += [f"column '{summary.name}' {each}" for each in said if each]
     if not attributes:
         raise SchemaError(
             f"no column of {reader.where} can be perturbed", hint="; ".join(notes) or None
@@ -169,23 +161,15 @@ def _has_round_ends(number: Numeric) -> bool:
     return first and any(last)
 
 
-def _all_flags(summaries: dict[str, Summary]) -> bool:
-    """Whether every column says yes or no, and at least one says both."""
-    columns = summaries.values()
-    return len(summaries) >= FEWEST_FLAGS and all(column.flags for column in columns)
-
-
-def _propose_flags(reader: RecordReader, summaries: dict[str, Summary]) -> Proposal:
-    strange = [name for name, column in summaries.items() if not column.flags]
+def _propose_flags(reader: RecordReader, names: Sequence[str], strange: Sequence[str]) -> Proposal:
+    """Baskets whose items have a column each that says yes or no."""
     if strange:
         raise DataError(
             f"column '{strange[0]}' of {reader.where} holds more than yes and no, so it is no item",
             hint="a column of flags holds 0 and 1, or true and false; leave --form out for records",
         )
-    note = f"{reader.where} was read as baskets of {len(summaries)} items, a column each; --form "
-    return Proposal(
-        Domain((Items(ITEMS_NAME, tuple(summaries)),)), (f"{note}records reads it otherwise",)
-    )
+    domain = Domain((Items(ITEMS_NAME, tuple(names)),))
+    return Proposal(domain, (_basket_note(reader, f"{len(names)} items, a column each"),))
 
 
 # A day, with or without its time: 2026-11-16, 16.11.2026, 11/16/26.
@@ -265,22 +249,24 @@ class Summary:
             self.stride *= 2
 
     def attribute(self) -> tuple[Attribute | None, str | None]:
-        """The proposed attribute (None where the column is better left out) and a note."""
+        """The proposed attribute (None where the column is better left out), and what to say of
+        the column.
+        """
         if self.strange:
-            return None, f"column '{self.name}' holds {self.strange} and was left out"
+            return None, f"holds {self.strange} and was left out"
         if not self.words:
-            return None, f"column '{self.name}' is empty and was left out"
+            return None, "is empty and was left out"
         if self.baskets:
             return Items(self.name, tuple(sorted(self.words, key=_numeric_order))), None
         if self.dates:
             return None, (
-                f"column '{self.name}' holds dates, each of which few rows share, and was left "
-                "out; put the year or the month into a column of its own"
+                "holds dates, each of which few rows share, and was left out; put the year or the "
+                "month into a column of its own"
             )
         if self.names_rows:
             return None, (
-                f"column '{self.name}' has nearly as many different values as rows: it names the "
-                "rows (an identifier), and was left out"
+                "has nearly as many different values as rows: it names the rows (an identifier), "
+                "and was left out"
             )
         if self.alone:
             return self._category(list(self.words)), None
@@ -289,11 +275,7 @@ class Summary:
         if self.forgotten or (
             len(self.words) > FEW_WORDS and 2 * len(self.words) > self.rows - self.nulls
         ):
-            return (
-                None,
-                f"column '{self.name}' has too many different values to be a category and was "
-                "left out",
-            )
+            return None, "has too many different values to be a category and was left out"
         return self._words()
 
     @property
@@ -334,10 +316,7 @@ class Summary:
         if attribute is None or not self.unsaid:
             return None
         found = ", ".join(f"'{word}'" for word in sorted(self.unsaid))
-        return (
-            f"column '{self.name}' has {_fields(sum(self.unsaid.values()))} of {found}, read as "
-            "missing"
-        )
+        return f"has {_fields(sum(self.unsaid.values()))} of {found}, read as missing"
 
     def spelt_note(self, attribute: Attribute | None) -> str | None:
         """Which values may be one that is spelt in several ways."""
@@ -350,8 +329,8 @@ class Summary:
         if twice is None:
             return None
         return (
-            f"column '{self.name}' has values that differ in capitals or blanks only "
-            f"({listing(twice)}), each counted as a value of its own: make them one in the data"
+            f"has values that differ in capitals or blanks only ({listing(twice)}), each counted "
+            "as a value of its own: make them one in the data"
         )
 
     def _words(self) -> tuple[Attribute, str | None]:
@@ -360,10 +339,7 @@ class Summary:
         kept = [word for word, _ in self.words.most_common(KEPT_WORDS)]
         other = next((word for word in self.words if word.casefold() == "other"), "other")
         values = [*sorted(set(kept) - {other}, key=_numeric_order), other]
-        note = (
-            f"column '{self.name}' has {len(self.words)} different values; the rarer ones are "
-            f"'{other}'"
-        )
+        note = f"has {len(self.words)} different values; the rarer ones are '{other}'"
         return self._category(values, other), note
 
     def _category(self, values: list[str], other: str | None = None) -> Category:
@@ -387,10 +363,7 @@ class Summary:
         if max(-self.low, self.high) > MOST_WHOLE or (
             self.decimals == 0 and self.high - self.low >= 1 << 32
         ):
-            return (
-                None,
-                f"column '{self.name}' holds numbers too large or too far apart and was left out",
-            )
+            return None, "holds numbers too large or too far apart and was left out"
         numbers = np.sort(np.concatenate(self.sample))
         low, high, step = self._grid()
         cuts = _cuts(numbers, low, high, whole=step is None and isinstance(low, int))
@@ -398,10 +371,8 @@ class Summary:
             return Numeric(self.name, low, high, cuts, step), None
         middle = numbers[len(numbers) // 2]
         missing = int(middle) if isinstance(low, int) and step is None else float(middle)
-        note = (
-            f"column '{self.name}' has {_fields(self.nulls, 'missing ')}, read as {missing:g}, its "
-            "median; see `missing`"
-        )
+        found = _fields(self.nulls, "missing ")
+        note = f"has {found}, read as {missing:g}, its median; see `missing`"
         return Numeric(self.name, low, high, cuts, step, missing=missing), note
 
     def _grid(self) -> tuple[float, float, float | None]:

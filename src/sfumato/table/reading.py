@@ -8,7 +8,7 @@ from typing import Any
 from sfumato.arguments import checked
 from sfumato.domain import Domain
 from sfumato.errors import FileError, ParameterError
-from sfumato.table.opening import reader_of
+from sfumato.table.formats import reader_of
 from sfumato.table.proposal import propose
 from sfumato.table.readers import Reader
 from sfumato.table.table import Table

@@ -264,19 +264,11 @@ class Table(Framed):
             _recoded(self.domain[attribute.name], self.column(attribute.name), attribute)
             for attribute in domain
         )
-        return replace(
-            self,
-            domain=domain,
-            columns=columns,
-            provenance=self.provenance and self.provenance.unnamed,
-        )
+        return self._other(columns, domain)
 
     def slice(self, start: int, stop: int) -> Table:
         """The rows start..stop-1."""
-        columns = tuple(column[start:stop] for column in self.columns)
-        return replace(
-            self, columns=columns, provenance=self.provenance and self.provenance.unnamed
-        )
+        return self._other(tuple(column[start:stop] for column in self.columns))
 
     def take(self, rows: Codes) -> Table:
         """The rows with these numbers, in this order, repeats allowed."""
@@ -284,11 +276,12 @@ class Table(Framed):
         if rows.size and (rows.dtype.kind not in "iu" or rows.max() >= self.rows):
             raise ParameterError(f"rows are whole numbers below {self.rows:,}")
         rows = rows.astype(np.int64, copy=False)
-        return replace(
-            self,
-            columns=tuple(column.take(rows) for column in self.columns),
-            provenance=self.provenance and self.provenance.unnamed,
-        )
+        return self._other(tuple(column.take(rows) for column in self.columns))
+
+    def _other(self, columns: Columns, domain: Domain | None = None) -> Table:
+        """A table of rows that were made of these, but are not the same rows."""
+        origin = self.provenance and self.provenance.unnamed
+        return replace(self, domain=domain or self.domain, columns=columns, provenance=origin)
 
     @classmethod
     def concatenate(cls, parts: Sequence[Table]) -> Table:
@@ -349,7 +342,8 @@ def arrow_schema(
     """
     # No value is ever missing; to say so lets engines compare three times faster.
     fields = [
-        pa.field(attribute.name, _arrow_type(attribute), nullable=False) for attribute in domain
+        pa.field(each.name, each.decode(_empty_column(each)).type, nullable=False)
+        for each in domain
     ]
     if provenance is None:
         return pa.schema(fields)
@@ -357,28 +351,15 @@ def arrow_schema(
     return pa.schema(fields, metadata={METADATA_KEY: json.dumps(description)})
 
 
-def _arrow_type(attribute: Attribute) -> pa.DataType:
-    empty = (
-        Bits.zeros(0, attribute.size)
-        if isinstance(attribute, Items)
-        else np.zeros(0, dtype=np.uint8)
-    )
-    return attribute.decode(empty).type
-
-
 def encode_batch(batch: pa.RecordBatch, domain: Domain, first_row: int) -> Columns:
     """The codes of a batch; `first_row` is the number that errors give to its first row."""
-    columns = [plain_array(batch.column(attribute.name)) for attribute in domain]
-    for attribute, column in zip(domain, columns, strict=True):
-        _check_kind(attribute, column)
-    return tuple(
-        _encode(attribute, column, first_row)
-        for attribute, column in zip(domain, columns, strict=True)
-    )
+    return tuple(encode_column(batch.column(each.name), each, first_row) for each in domain)
 
 
-def _encode(attribute: Attribute, column: pa.Array, first_row: int) -> Codes | Bits:
+def encode_column(array: pa.Array, attribute: Attribute, first_row: int) -> Codes | Bits:
     """The codes of a column; of one that lists its different words, those are encoded once."""
+    column = plain_array(array)
+    _check_kind(attribute, column)
     if pa.types.is_dictionary(column.type) and not column.null_count:
         with suppress(DataError):  # which row is wrong is known by looking at every row
             codes = np.asarray(attribute.encode(column.dictionary))

@@ -20,8 +20,9 @@ from sfumato.errors import DataError, FileError, ParameterError
 from sfumato.files import OVERWRITE
 from sfumato.mechanisms.base import Mechanism
 from sfumato.randomness import Keystream, drawing
+from sfumato.table.formats import SUFFIXES
+from sfumato.table.parquet import FOLDER_DESCRIPTION
 from sfumato.table.perturbing import Written, provenance_of, reports_of
-from sfumato.table.readers import FOLDER_DESCRIPTION, SUFFIXES
 from sfumato.table.table import RELEASE_KEY, Table, arrow_schema
 
 if TYPE_CHECKING:

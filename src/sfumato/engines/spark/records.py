@@ -16,10 +16,11 @@ from sfumato.domain import Attribute, Columns, Domain
 from sfumato.engines.spark.refusals import in_one_line, without_values
 from sfumato.engines.spark.storage import Place
 from sfumato.errors import DataError
-from sfumato.table.baskets import Universe, basket_domain, no_items, parse_baskets
-from sfumato.table.delimiters import COMMA, delimiter_of
+from sfumato.table.baskets import Universe, basket_domain, parse_baskets
+from sfumato.table.delimited import COMMA, delimiter_of, encode_words
+from sfumato.table.formats import SUFFIXES
 from sfumato.table.perturbing import check_truth
-from sfumato.table.readers import SUFFIXES, encode_words, flat_names
+from sfumato.table.readers import flat_names, no_items
 from sfumato.table.table import check_names, dropped_notes, encode_batch
 
 if TYPE_CHECKING:

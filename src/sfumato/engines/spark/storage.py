@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import FileError
 from sfumato.received import parsed_json
 from sfumato.table.describing import ALGORITHM, described_by, parts_digest
-from sfumato.table.readers import FOLDER_DESCRIPTION
+from sfumato.table.parquet import FOLDER_DESCRIPTION
 from sfumato.table.table import METADATA_KEY, RELEASE_KEY, Provenance
 
 if TYPE_CHECKING:
