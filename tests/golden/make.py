@@ -1,206 +1,275 @@
-"""Makes the golden files: releases of every mechanism in every store, and what was answered then.
+"""Makes the files of tests/golden/0.2.0, which the golden net reads: truths, schemas, releases of
+every mechanism, rounds, models, campaigns and stores.
 
-Run with the code of version 0.1.0 first on the path and its tests importable, from its folder:
+    PYTHONPATH=src:. python -m tests.golden.make FOLDER
 
-    PYTHONPATH=src:. python FOLDER/tests/golden/make.py FOLDER/tests/golden/0.1.0
-
-Never run it with later code: what the files are for is that they do not change.
+It was run once, by version 0.2.0. Never run it for that folder with later code: what the files are
+for is that they do not change, whatever a seed draws by then. (`make_0_1_0.py` made those of the
+version before.)
 """
 
-# ruff: noqa: I001  (the modules of 0.1.0 are not those of today)
 from __future__ import annotations
 
 import gzip
-import json
-import shutil
+import os
+import shlex
 import sys
-import tempfile
+import time
 from pathlib import Path
 
 import duckdb
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from typer.testing import CliRunner
 
 import sfumato as sf
 from sfumato.bits import Bits
-from sfumato.domain import Category, Domain, Items, Numeric
-from sfumato.privacy.ledger import Ledger
+from sfumato.cli import app
+from sfumato.collect.client import Client
+from sfumato.collect.server.running import ServerSettings, serving
+from sfumato.domain import Bins, Category, Domain, Items, Numeric
+from sfumato.mechanisms.item_set import ItemSet
 from sfumato.randomness import seeded
 from sfumato.source import Release
 from sfumato.table import Table, save
-from tests.mechanisms.examples import EXAMPLES
 
-ROWS = 240
-PEOPLE = Domain(
-    (
-        Category("sex", ("F", "M", "it's")),
-        Numeric("age", 20, 79, cuts=(40, 60)),
-        Numeric("wage", 0.0, 50.0, step=0.25, cuts=(10, 30)),
-        Category("région", ("north", "south"), public=True),
-    )
-)
-IDS = Domain((Items("items", ("1", "20", "300", "4000")),))
-QUERY = "SELECT sex, COUNT(*), AVG(age) FROM t WHERE wage < 30 GROUP BY sex"
+PEOPLE = 1200
+BASKETS = 800
+FRUIT = ("apple", "bread", "cheese", "dates", "eggs", "fish", "grapes", "honey")
+
+SEX = Category("sex", ("female", "male"))
+REGION = Category("region", ("north", "east", "south", "west"), public=True)
+INCOME = Category("income", ("low", "middle", "high"))
+SMOKER = Category("smoker", ("no", "yes"))
+DIABETES = Category("diabetes", ("no", "yes"))
+AGE = Numeric("age", 18, 90, cuts=(30, 45, 60, 75))
+BMI = Numeric("bmi", 15.0, 50.0, cuts=(18.5, 25.0, 30.0), step=0.1)
+SYSTOLIC = Numeric("systolic", 80, 220, cuts=(120, 140, 160))
+SCHEMAS = {
+    "people": Domain((AGE, SEX, REGION, SMOKER, BMI, DIABETES)),  # numbers beside words
+    "private": Domain((AGE, SEX, SMOKER, DIABETES)),  # nothing public
+    "few": Domain((SEX, INCOME, SMOKER, REGION)),  # few cells, a public column
+    "tiny": Domain((SEX, INCOME, SMOKER)),
+    "binned": Domain((Bins("age", (18, 30, 45, 60, 91)), SEX, INCOME, SMOKER)),
+    "numbers": Domain((AGE, BMI, SYSTOLIC)),
+    "number": Domain((AGE, REGION)),
+    "wide": Domain((AGE, SEX, REGION, INCOME, SMOKER, BMI, SYSTOLIC, DIABETES)),
+}
+
+# What each release is: its file, and the rest of `sfumato perturb` with its seed left out.
+RELEASES = {
+    # records
+    "gamma-diagonal": "survey.csv --schema people.toml --mechanism gamma-diagonal --gamma 19",
+    "gamma-diagonal-copies": "survey.csv --schema tiny.toml --mechanism gamma-diagonal"
+    " --gamma 7.5 --copies 3",
+    "gamma-diagonal-ordered": "survey.csv --schema private.toml --mechanism gamma-diagonal"
+    " --rho1 0.05 --rho2 0.5 --keep-order",
+    "randomized-gamma": "survey.csv --schema people.toml --mechanism randomized-gamma --gamma 19"
+    " --spread 0.5",
+    "retention-uniform": "survey.csv --schema people.toml --mechanism retention --keep 0.4",
+    "retention-identity": "survey.csv --schema people.toml --mechanism retention"
+    " --keep age=0.3,sex=0.6,smoker=0.7,bmi=0.4,diabetes=0.5 --replace identity",
+    "retention-promising": "survey.csv --schema private.toml --mechanism retention --gamma 50"
+    " --copies 2",
+    "permuting": "survey.csv --schema people.toml --mechanism permuting --keep 0.5",
+    "mask-records": "survey.csv --schema few.toml --mechanism mask --keep-ones 0.8"
+    " --keep-zeros 0.7",
+    "mask-records-promising": "survey.csv --schema tiny.toml --mechanism mask --gamma 30",
+    "cut-and-paste-records": "survey.csv --schema few.toml --mechanism cut-and-paste"
+    " --cutoff 2 --insert 0.25",
+    "matrix": "survey.csv --schema few.toml --mechanism matrix --matrix matrix.csv",
+    "combined": "survey.csv --schema people.toml --mechanism combined --gamma 100",
+    "questionnaire": "survey.csv --schema private.toml --mechanism questionnaire --gamma 19",
+    "questionnaire-public": "survey.csv --schema people.toml --mechanism questionnaire"
+    " --gamma 19 --questions singles:0.3,pairs:0.7",
+    "questionnaire-target": "survey.csv --schema wide.toml --mechanism questionnaire --gamma 19"
+    " --target diabetes",
+    "questionnaire-copies": "survey.csv --schema tiny.toml --mechanism questionnaire"
+    " --gamma 9 --copies 2",
+    "unary": "survey.csv --schema tiny.toml --mechanism unary --gamma 9",
+    "unary-public": "survey.csv --schema few.toml --mechanism unary --gamma 9",
+    "subset-selection": "survey.csv --schema few.toml --mechanism subset-selection --gamma 4",
+    "hadamard": "survey.csv --schema few.toml --mechanism hadamard --gamma 9",
+    "hadamard-copies": "survey.csv --schema binned.toml --mechanism hadamard --gamma 9 --copies 2",
+    # numbers
+    "piecewise": "survey.csv --schema numbers.toml --mechanism piecewise --gamma 19",
+    "square-wave": "survey.csv --schema number.toml --mechanism square-wave --gamma 19",
+    "square-wave-several": "survey.csv --schema people.toml --mechanism square-wave --gamma 19",
+    "ranges": "survey.csv --schema numbers.toml --mechanism ranges --gamma 19",
+    "ranges-mixed": "survey.csv --schema private.toml --mechanism ranges --gamma 19",
+    # baskets
+    "mask": "baskets.dat --mechanism mask --keep 0.9",
+    "mask-promising": "named.csv --form lines --mechanism mask --gamma 200",
+    "cut-and-paste": "baskets.dat --mechanism cut-and-paste --cutoff 3 --insert 0.2",
+    "fp-nfp": "baskets.dat --mechanism fp-nfp --fp 0.9 --nfp 0.8 --min-support 0.4",
+    "item-set": "baskets.dat --mechanism item-set --gamma 19",
+    "item-set-candidates": "named.csv --form lines --mechanism item-set --gamma 19 --cap 3"
+    " --candidates candidates.txt",
+    "item-set-copies": "baskets.dat --mechanism item-set --gamma 9 --copies 2",
+    # rounds
+    "rounds-1": "baskets.dat --round 1 --gamma 19 --find 12",
+    "rounds-2": "baskets.dat --round 2 --after rounds-1.parquet",
+    "rounds-3": "baskets.dat --round 3 --after rounds-1.parquet --after rounds-2.parquet",
+    "ranges-1": "survey.csv --schema numbers.toml --round 1 --mechanism ranges --gamma 19",
+    "ranges-2": "survey.csv --schema numbers.toml --round 2 --after ranges-1.parquet",
+}
+# The same in other files, and two sites for `combine`.
+STORED = {
+    "people.csv": "survey.csv --schema people.toml --mechanism retention --keep 0.6",
+    "people.csv.gz": "survey.csv --schema people.toml --mechanism retention --keep 0.6",
+    "baskets-mask.dat": "baskets.dat --mechanism mask --keep 0.9",
+    "baskets-mask.csv": "baskets.dat --mechanism mask --keep 0.9",
+    "site-a.parquet": "survey.csv --schema people.toml --mechanism gamma-diagonal --gamma 19",
+    "site-b.parquet": "survey.csv --schema people.toml --mechanism gamma-diagonal --gamma 9",
+}
+TABLES = {
+    "survey": "survey.csv --schema people.toml --mechanism retention --keep 0.5",
+    "asked": "survey.csv --schema private.toml --mechanism questionnaire --gamma 19",
+    "baskets": "baskets.dat --mechanism mask --keep 0.9",
+}
+MODELS = {
+    "questionnaire": "questionnaire.parquet",
+    "questionnaire-public": "questionnaire-public.parquet --order 2",
+    "gamma-diagonal": "gamma-diagonal.parquet",
+    "retention-uniform": "retention-uniform.parquet",
+    "ranges": "ranges-1.parquet ranges-2.parquet",
+    "ranges-mixed": "ranges-mixed.parquet",
+}
+# Campaigns: how each is written, and how many people answer.
+CAMPAIGNS = {
+    "health": ("private.toml --gamma 19", 300),
+    "wave": ("number.toml --gamma 19 --mechanism square-wave", 200),
+    "shop": ("shop.toml --gamma 19", 200),
+}
 
 
-def answers(release: Release) -> dict[str, object]:
-    """What a release says of its columns, of pairs of them and of itemsets."""
-    axes = [axis.name for axis in release.domain.axes]
-    asked = [[axis] for axis in axes] + [axes[:2]] * (len(axes) > 1)
-    marginals = []
-    for columns in asked:
-        found = release.marginal(columns)
-        value, error = np.ravel(found.value).tolist(), np.ravel(found.stderr).tolist()
-        marginals.append({"columns": columns, "value": value, "stderr": error})
-    itemsets = sf.frequent_itemsets(release, min_support=0.2, max_length=2)
-    listed = zip(itemsets.items, itemsets.support, itemsets.stderr, strict=True)
-    told = {
-        "rows": release.rows,
-        "copies": release.copies,
-        "secure": release.provenance.secure,
-        "gamma": str(release.provenance.guarantee.gamma),
-        "marginals": marginals,
-        "itemsets": [[list(items), float(s), float(e)] for items, s, e in listed],
-    }
-    if "wage" in release.domain:
-        lines = sf.query(release, QUERY).rows
-        told["query"] = [
-            [
-                line["sex"],
-                *(x for n in ("count", "avg_age") for x in (line[n].value, line[n].stderr)),
-            ]
-            for line in lines
-        ]
-    return told
+def run(line: str) -> None:
+    """One command, as typed in the folder."""
+    done = CliRunner().invoke(app, shlex.split(line))
+    if done.exit_code:
+        raise SystemExit(f"sfumato {line}\n{done.output}")
 
 
-def mechanisms(folder: Path) -> dict[str, object]:
-    """One Parquet file a mechanism, and one of three reports a record."""
-    told: dict[str, object] = {}
-    for example in EXAMPLES:
-        table = Table(example.mechanism.domain, example.records(ROWS))
-        copies = 3 if example.name == "gamma-diagonal" else 1
-        release = sf.perturb(table, example.mechanism, seeded(3), copies=copies)
-        name = example.name.replace(", ", "-").replace(" ", "-") + ".parquet"
-        release.save(folder / name)
-        told[name] = answers(release)
-    return told
-
-
-def people() -> Release:
-    rng = np.random.default_rng(5)
-    columns = tuple(rng.integers(0, attribute.size, ROWS) for attribute in PEOPLE)
-    return sf.perturb(Table(PEOPLE, columns), sf.Retention(PEOPLE, 0.6), seeded(4))
-
-
-def baskets() -> Release:
+def truths() -> None:
+    """True records and baskets, their schemas, and what stands beside them."""
+    run(f"generate survey --rows {PEOPLE} --seed 7 -o survey.csv")
+    run("generate survey --rows 400 --seed 8 -o test.csv")
+    for name, domain in SCHEMAS.items():
+        domain.save(Path(f"{name}.toml"))
+    Domain((Items("items", FRUIT),)).save(Path("shop.toml"))
     rng = np.random.default_rng(6)
-    bits = Bits.from_dense(rng.random((ROWS, 4)) < np.linspace(0.2, 0.7, 4))
-    return sf.perturb(Table(IDS, (bits,)), sf.BitFlip(IDS, 0.9, 0.8), seeded(5))
+    often = rng.random((BASKETS, 1)) < 0.4  # whoever buys much of the first half
+    chances = np.where(often, [0.8, 0.7, 0.6, 0.5, 0.3, 0.2, 0.1, 0.1], [0.3] * 4 + [0.2] * 4)
+    held = rng.random((BASKETS, len(FRUIT))) < chances
+    held[np.arange(BASKETS), rng.integers(0, len(FRUIT), BASKETS)] = True
+    lines = [np.flatnonzero(row) for row in held]
+    Path("baskets.dat").write_text(
+        "".join(" ".join(str(10 + i) for i in row) + "\n" for row in lines)
+    )
+    Path("named.csv").write_text("".join(",".join(FRUIT[i] for i in row) + "\n" for row in lines))
+    Path("names.csv").write_text("".join(f"{10 + i},{name}\n" for i, name in enumerate(FRUIT)))
+    Path("candidates.txt").write_text("".join(f"{name}\n" for name in FRUIT) + "apple,bread\n")
+    Path("secret.txt").write_text("10 11\n12 13\n10 -> 12\n")
+    Path("long.csv").write_text(
+        "basket,item\n" + "".join(f"{n},{FRUIT[i]}\n" for n, row in enumerate(lines) for i in row)
+    )
+    matrix = rng.dirichlet(np.full(12, 2.0), 12).T * 0.4 + 0.6 * np.eye(12)
+    Path("matrix.csv").write_text(
+        "".join(",".join(f"{value:.17g}" for value in row) + "\n" for row in matrix)
+    )
+    weights = rng.integers(1, 30, PEOPLE)
+    survey = sf.read("survey.csv", schema="wide.toml").to_arrow()
+    pq.write_table(survey.append_column("weight", pa.array(weights)), "weighted.parquet")
 
 
-def stores(folder: Path) -> dict[str, object]:
-    """The same two releases in every store."""
-    from sfumato.engine import save_release
-
-    told: dict[str, object] = {"people": answers(people()), "baskets": answers(baskets())}
-    for name in ("people.csv", "people.csv.gz", "people.parquet"):
-        people().save(folder / name)
-    for name in ("baskets.dat", "baskets.dat.gz", "baskets.csv", "baskets.parquet"):
-        baskets().save(folder / name)
-    with tempfile.TemporaryDirectory() as temporary:
-        database, plain = Path(temporary, "releases.db"), Path(temporary, "plain.db")
-        for name, release in (("people", people()), ("baskets", baskets())):
-            save_release(release, f"duckdb://{database}#{name}")
-        with duckdb.connect() as connection:  # in a form that every DuckDB since 1.0 reads
-            connection.execute(f"ATTACH '{database}' AS new (READ_ONLY)")
-            connection.execute(f"ATTACH '{plain}' AS old (STORAGE_VERSION 'v1.0.0')")
-            connection.execute("COPY FROM DATABASE new TO old")
-        with (
-            plain.open("rb") as raw,
-            gzip.GzipFile(folder / "releases.db.gz", "wb", 9, mtime=0) as out,
-        ):
-            shutil.copyfileobj(raw, out)
-    (folder / "releases.sql").write_text(postgres_script(), encoding="utf-8")
-    return told
+def mixed() -> Release:
+    """Baskets beside records, with a public column."""
+    domain = Domain((SEX, Items("items", FRUIT[:4]), REGION))
+    rng = np.random.default_rng(9)
+    columns = (
+        rng.integers(0, 2, 600).astype(np.uint8),
+        Bits.from_dense(rng.random((600, 4)) < [0.2, 0.4, 0.6, 0.7]),
+        rng.integers(0, 4, 600).astype(np.uint8),
+    )
+    table = Table(domain, columns)
+    save(table, Path("mixed-truth.parquet"))
+    domain.save(Path("mixed.toml"))
+    return sf.perturb(table, sf.Combined.promising(sf.Guarantee(100), domain), seeded(3))
 
 
-def postgres_script() -> str:
-    """The statements that make a PostgreSQL database as 0.1.0 left it."""
-    import pgserver
-    import psycopg
-    from psycopg import sql
-
-    from sfumato.engine import save_release
-
-    lines = []
-    with tempfile.TemporaryDirectory() as temporary:
-        server = pgserver.get_server(temporary, cleanup_mode="stop")
-        for name, release in (("people", people()), ("baskets", baskets())):
-            save_release(release, f"{server.get_uri()}#{name}")
-        with psycopg.connect(server.get_uri()) as connection:
-            for table in ("people", "baskets", "sfumato_release"):
-                columns = connection.execute(
-                    "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute"
-                    " WHERE attrelid = %s::regclass AND attnum > 0 ORDER BY attnum",
-                    [table],
-                ).fetchall()
-                kinds = ", ".join(f'"{name}" {kind}' for name, kind in columns)
-                lines.append(f'CREATE TABLE "{table}" ({kinds});')
-                for row in connection.execute(f'SELECT * FROM "{table}"').fetchall():
-                    values = ", ".join(sql.Literal(value).as_string(connection) for value in row)
-                    lines.append(f'INSERT INTO "{table}" VALUES ({values});')
-        server.cleanup()
-    return "\n".join(lines) + "\n"
+def joined() -> None:
+    """Two releases of the same people, known by a public number."""
+    who = Category("id", tuple(f"p{number}" for number in range(300)), public=True)
+    rng = np.random.default_rng(8)
+    for name, column, size in (("left", SMOKER, 2), ("right", INCOME, 3)):
+        domain = Domain((who, column))
+        columns = (np.arange(300, dtype=np.uint16), rng.integers(0, size, 300).astype(np.uint8))
+        release = sf.perturb(Table(domain, columns), sf.Retention(domain, 0.7), seeded(size))
+        release.save(Path(f"join-{name}.parquet"))
 
 
-def spark_folder(folder: Path) -> dict[str, object]:
-    """A folder of parts, as Spark wrote it."""
-    from sfumato.source import open as open_release
-    from sfumato.spark import perturb_with_spark, spark_session
-
-    session = spark_session("local[2]", {"spark.driver.memory": "1g"})
-    with tempfile.TemporaryDirectory() as temporary:
-        rng = np.random.default_rng(5)
-        table = Table(PEOPLE, tuple(rng.integers(0, attribute.size, ROWS) for attribute in PEOPLE))
-        truth = Path(temporary, "truth")
-        truth.mkdir()
-        for place in range(2):
-            save(
-                table.slice(place * ROWS // 2, (place + 1) * ROWS // 2),
-                truth / f"part-{place}.parquet",
-            )
-        target = folder / "people-by-spark.parquet"
-        perturb_with_spark(session, str(truth), str(target), sf.Retention(PEOPLE, 0.6), seeded(4))
-    session.stop()
-    for path in target.glob(".*.crc"):
-        path.unlink()
-    return {"people-by-spark.parquet": answers(open_release(target))}
+def collisions(**more: int | str | tuple[int, ...]) -> Release:
+    """Baskets that report a bucket of a hash."""
+    table = sf.read("named.csv", schema="shop.toml")
+    return sf.perturb(
+        table, ItemSet(table.domain, 9, 3, buckets=13, seeds=64, pool="golden", **more), seeded(5)
+    )
 
 
-def ledger(folder: Path) -> dict[str, object]:
-    """A ledger with a budget and three entries, one of which has its report."""
-    kept = Ledger(folder / "ledger.json", sf.Guarantee(19))
-    kept.charge("ann", "spring", sf.Guarantee(3), ["age", "sex"])
-    kept.charge("bob", "spring", sf.Guarantee(2))
-    kept.answer("ann", "autumn", sf.Guarantee(2), lambda: {"sex": "F"}, ["sex"])
-    (folder / "ledger.json.lock").unlink(missing_ok=True)
-    account = kept.account
-    return {
-        "budget": account.budget,
-        "spent": {key: account.spent(key) for key in ("ann", "bob")},
-        "left": {key: account.left(key) for key in ("ann", "bob")},
-        "report": {"sex": "F"},
-    }
+def collected() -> None:
+    """Campaigns, each with a store of what people answered; and one in rounds, at its last."""
+    for name, (how, people) in CAMPAIGNS.items():
+        run(f"campaign init {how} -o {name}.campaign.toml")
+        run(f"simulate {name}.campaign.toml --people {people} --seed 4 --store {name}.db")
+    run("campaign init shop.toml --gamma 19 --rounds 400 -o visits.campaign.toml")
+    baskets = sf.read("named.csv", schema="shop.toml")
+    settings = ServerSettings(["visits.campaign.toml"], "visits.db", port=0, limited=False)
+    with serving(settings) as address:
+        for number, upto in ((1, 160), (2, 280), (3, 400)):
+            while Client(f"{address}/visits-campaign").survey.document["round"] != number:
+                time.sleep(0.1)
+            people = baskets.slice({1: 0, 2: 160, 3: 280}[number], upto)
+            Client(f"{address}/visits-campaign", at_once=1000, rng=seeded(number)).send(people)
+    for lock in Path().glob("*.db-*"):
+        lock.unlink()
+
+
+def packed(source: str, target: str) -> None:
+    """A DuckDB file in a form that every DuckDB since 1.0 reads, in few bytes."""
+    with duckdb.connect() as connection:
+        connection.execute(f"ATTACH '{source}' AS new (READ_ONLY)")
+        connection.execute("ATTACH 'plain.duckdb' AS old (STORAGE_VERSION 'v1.0.0')")
+        connection.execute("COPY FROM DATABASE new TO old")
+    plain = Path("plain.duckdb")
+    Path(target).write_bytes(gzip.compress(plain.read_bytes(), 9, mtime=0))
+    plain.unlink()
+    Path(source).unlink()
+
+
+def make() -> None:
+    truths()
+    for number, (name, how) in enumerate(RELEASES.items()):
+        order = "" if "--round" in how or "keep-order" in how else f" --order {name}.npy"
+        seed = 41 if "--round" in how else number + 1
+        run(f"perturb {how} --seed {seed}{order} -o {name}.parquet")
+    for number, (name, how) in enumerate(STORED.items()):
+        run(f"perturb {how} --seed {number + 101} -o {name}")
+    for name, how in TABLES.items():
+        run(f"perturb {how} --seed 8 -o duckdb://releases.duckdb#{name}")
+    packed("releases.duckdb", "releases.duckdb.gz")
+    joined()
+    mixed().save(Path("combined-mixed.parquet"))
+    collisions().save(Path("item-set-collision.parquet"))
+    collisions(tiers=(4,)).save(Path("item-set-collision-tiers.parquet"))
+    for name, how in MODELS.items():
+        run(f"fit {how} -o {name}.model.json")
+    collected()
 
 
 if __name__ == "__main__":
-    assert sf.__version__ == "0.1.0", sf.__version__
+    assert sf.__version__ == "0.2.0", sf.__version__
     target = Path(sys.argv[1])
     target.mkdir(parents=True)
-    found = {
-        "mechanisms": mechanisms(target),
-        "stores": stores(target),
-        "folders": spark_folder(target),
-        "ledger": ledger(target),
-    }
-    (target / "answers.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    os.chdir(target)
+    make()
