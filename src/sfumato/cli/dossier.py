@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
+from sfumato.cli.owner import write_json
 from sfumato.cli.pages import typed
 from sfumato.errors import ParameterError
 from sfumato.publish.dossier import Dossier
-from sfumato.publish.records import write_json
 from sfumato.report import Block, Code, Heading, Listing, Page, Paragraph
 
 DossierFile = Annotated[

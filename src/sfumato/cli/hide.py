@@ -15,7 +15,7 @@ import typer
 from sfumato import plots
 from sfumato.cli.dossier import DossierFile, dossier_files, write_dossier
 from sfumato.cli.options import Force, Items, Json, Output, check_output
-from sfumato.cli.owner import SEEDED, Plot, Reveal, Seed, chance, check_targets, given
+from sfumato.cli.owner import SEEDED, Plot, Reveal, Seed, chance, check_targets, given, write_json
 from sfumato.cli.pages import bars_told, owners_origin, save_page
 from sfumato.cli.printing import (
     print_facts,
@@ -32,7 +32,6 @@ from sfumato.publish.baskets import baskets_of
 from sfumato.publish.dossier import PATTERN_HEADS, hiding_dossier, hiding_facts, pattern_lines
 from sfumato.publish.hide import HideReport, hide_disclosures
 from sfumato.publish.hide import hide as hide_patterns
-from sfumato.publish.records import write_json
 from sfumato.report import Block, Facts, Listing, Picture, save_figure
 from sfumato.table import reader_of
 

@@ -18,7 +18,7 @@ from sfumato.cli.owner import (
     Plot,
     check_targets,
     given,
-    read_microdata,
+    read_records,
 )
 from sfumato.cli.pages import bars_told, owners_origin, save_page
 from sfumato.cli.printing import print_facts, print_json, print_table, print_words, telling
@@ -66,19 +66,14 @@ def identify(
     settings = given(locals())
     check_targets([plot, *dossier_files(dossier)], force)
     beside = [] if weights is None else [weights]
-    microdata = read_microdata(data, confidential, keys, bin, nulls, beside=beside)
+    records, asked = read_records(data, confidential, keys, bin, nulls, beside=beside)
+    asked |= {"weights": weights, "population": population}
     with telling() as progress:
-        found = identify_records(
-            microdata,
-            weights=weights,
-            population=population,
-            try_bins=bins,
-            progress=progress,
-        )
+        found = identify_records(records, try_bins=bins, progress=progress, **asked)
     write_dossier(
         identification_dossier(found),
         dossier,
-        settings={**settings, "keys": [column.name for column in microdata.keys]},
+        settings={**settings, "keys": list(asked["keys"])},
         files={"input": data},
         force=force,
     )

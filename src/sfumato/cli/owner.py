@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -15,9 +16,11 @@ from sfumato.cli.printing import print_notes, reading
 from sfumato.cli.usage import spelled_as_options
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.publish.cost import ClassifierName
-from sfumato.publish.microdata import Binning, Microdata
+from sfumato.publish.records import Nulls as NullsTreated
+from sfumato.publish.records import binning, parted, records_of
 from sfumato.randomness import Keystream, secure, seeded
-from sfumato.table import reader_of
+from sfumato.table import Table, reader_of
+from sfumato.table.writing import write_text
 
 Data = Annotated[
     str,
@@ -96,7 +99,7 @@ def chance(seed: int | None) -> Keystream:
     return secure() if seed is None else seeded(seed)
 
 
-def read_microdata(
+def read_records(
     data: str,
     confidential: Sequence[str],
     keys: str | None,
@@ -104,20 +107,24 @@ def read_microdata(
     nulls: str,
     *,
     beside: Sequence[str] = (),
-) -> Microdata:
-    """The true records of a file with their columns coded, as the options say."""
-    with reading(reader_of(data)) as records:
-        return Microdata.read(
-            records,
-            listed(confidential),
-            keys=columns(keys),
-            bins=cuts(bins),
-            nulls=nulls_named(nulls),
-            beside=beside,
-        )
+) -> tuple[Table, dict[str, Any]]:
+    """The true records of a file, and what the options ask of them, the keys by their names."""
+    with reading(reader_of(data)) as source:
+        records = records_of(source)
+    how: dict[str, Any] = {"bins": cuts(bins), "nulls": nulls_named(nulls)}
+    _, known, secret = parted(
+        records, listed(confidential), keys=columns(keys), beside=beside, **how
+    )
+    return records, {"confidential": secret, "keys": known, **how}
 
 
-def nulls_named(text: str) -> Literal["value", "error"]:
+def write_json(content: Mapping[str, Any], path: Path, *, force: bool) -> None:
+    """A small JSON file, there whole or not at all."""
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1)
+    write_text(text + "\n", path, force=force)
+
+
+def nulls_named(text: str) -> NullsTreated:
     """How nulls are to be treated."""
     if text not in ("value", "error"):
         raise ParameterError(f"--nulls {text}", hint="use value or error")
@@ -134,7 +141,7 @@ def columns(text: str | None) -> list[str] | None:
     return None if text is None else listed([text])
 
 
-def cuts(texts: Sequence[str] | None) -> dict[str, Binning]:
+def cuts(texts: Sequence[str] | None) -> dict[str, str]:
     """The binnings written as COLUMN=HOW."""
     found = {}
     for text in texts or ():
@@ -144,7 +151,8 @@ def cuts(texts: Sequence[str] | None) -> dict[str, Binning]:
                 f"--bin {text} does not say how",
                 hint="write --bin age=frequency:5 or --bin age=35,55",
             )
-        found[name] = Binning.parse(how)
+        binning(how)
+        found[name] = how
     return found
 
 

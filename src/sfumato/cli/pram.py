@@ -35,6 +35,7 @@ from sfumato.cli.owner import (
     given,
     listed,
     nulls_named,
+    write_json,
 )
 from sfumato.cli.printing import (
     print_facts,
@@ -48,7 +49,7 @@ from sfumato.printable import percent
 from sfumato.publish.dossier import pram_dossier
 from sfumato.publish.pram import PramRelease, PramReport
 from sfumato.publish.pram import pram as replace_values
-from sfumato.publish.records import check_record_target, write_json
+from sfumato.publish.records import check_record_target
 
 SHOWN = 20
 

@@ -24,6 +24,7 @@ from sfumato.cli.owner import (
     given,
     listed,
     nulls_named,
+    write_json,
 )
 from sfumato.cli.printing import (
     print_facts,
@@ -34,7 +35,7 @@ from sfumato.cli.printing import (
     telling,
 )
 from sfumato.publish.dossier import suppression_dossier
-from sfumato.publish.records import check_record_target, write_json
+from sfumato.publish.records import check_record_target
 from sfumato.publish.suppress import SuppressRelease
 from sfumato.publish.suppress import suppress as suppress_cells
 

@@ -28,8 +28,9 @@ from sfumato.cli.owner import (
     check_targets,
     classifier_named,
     given,
-    read_microdata,
+    read_records,
     told_as_options,
+    write_json,
 )
 from sfumato.cli.pages import bars_told, owners_origin, save_page
 from sfumato.cli.printing import print_facts, print_json, print_notes, print_words, telling
@@ -37,7 +38,7 @@ from sfumato.errors import ParameterError, listing
 from sfumato.printable import percent
 from sfumato.publish.dossier import swap_dossier
 from sfumato.publish.intruder import Intruder
-from sfumato.publish.records import check_record_target, write_json
+from sfumato.publish.records import check_record_target
 from sfumato.publish.swap import SwapRelease, SwapReport, swap_proportions
 from sfumato.publish.swap import swap as swap_records
 from sfumato.report import Block, Facts, Heading, Listing, Paragraph, Picture, save_figure
@@ -119,15 +120,16 @@ def swap(
     check_output(output, force, json)
     check_record_target(output, force=force)
     check_targets([output, plot, reveal, *dossier_files(dossier)], force)
-    microdata = read_microdata(data, confidential, keys, bin, nulls)
+    records, asked = read_records(data, confidential, keys, bin, nulls)
     same = ("method", "conditional", "jointly", "max_posterior", "release_raw")
     how = {name: settings[name] for name in same}
     how |= {"drift": allowed_drift(drift), "rng": chance(seed)}
     judge = classifier_named(classifier)
     with telling() as progress, told_as_options(("proportion", *how)):
-        release = swap_records(microdata, proportion, classifier=judge, progress=progress, **how)
+        how |= asked
+        release = swap_records(records, proportion, classifier=judge, progress=progress, **how)
         tried = (
-            swap_proportions(microdata, PROPORTIONS, progress=progress, **how)
+            swap_proportions(records, PROPORTIONS, progress=progress, **how)
             if plot is not None and plot.suffix == ".html"
             else ()
         )
@@ -142,7 +144,7 @@ def swap(
         dossier,
         settings={
             **settings,
-            "keys": [column.name for column in microdata.keys],
+            "keys": list(asked["keys"]),
             "classifier": judge,  # which need not be the one asked for
             "max_posterior": release.reports[0].max_posterior,
         },

@@ -11,12 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arguments import shown
+from sfumato.domain import Codes, Distinct
 from sfumato.errors import MissingExtraError, ParameterError
 from sfumato.privacy.probability import check_count
+from sfumato.publish.conditional import pair_counts
 from sfumato.publish.identify import Risk, risk_of, status_of
 from sfumato.publish.intruder import Believer, Intruder, believer_of, intruder_of, plain_value
-from sfumato.publish.microdata import Coded
+from sfumato.publish.records import columns_of, patterns
 from sfumato.randomness import seeded
+from sfumato.table import Table
 from sfumato.telling import Telling, silent
 
 __all__ = [
@@ -108,42 +111,41 @@ class Cost:
 
 
 def measure(
-    keys: Sequence[Coded],
-    truth: Coded,
-    release: Coded,
+    table: Table,
+    keys: Sequence[str],
+    attribute: Distinct,
+    truth: Codes,
+    shown: Codes,
     *,
     classifier: ClassifierName = "tree",
     folds: int = 5,
     progress: Telling = silent,
 ) -> Cost:
-    """Compare the released values of one confidential column with the true ones."""
-    status = status_of(keys, truth)
-    divergence, jensen_shannon = joint_divergence(status.pattern, truth, release)
+    """Compare the shown values of one confidential column with the true ones."""
+    known = columns_of(table, keys)
+    pattern = patterns(known)
+    status = status_of(pattern, truth)
+    divergence, jensen_shannon = joint_divergence(pattern, truth, shown)
+    before, after = (np.bincount(codes, minlength=attribute.size) for codes in (truth, shown))
+    totals = zip(attribute.values, before.tolist(), after.tolist(), strict=True)
     return Cost(
-        marginal_drift=int(np.abs(truth.counts() - release.counts()).sum()) // 2,
-        totals=tuple(
-            Total(value, int(before), int(after))
-            for value, before, after in zip(
-                truth.values, truth.counts(), release.counts(), strict=True
-            )
-        ),
+        marginal_drift=int(np.abs(before - after).sum()) // 2,
+        totals=tuple(Total(*each) for each in totals),
         i_divergence=divergence,
         jensen_shannon=jensen_shannon,
-        two_way=two_way_changes(keys, truth, release),
+        two_way=two_way_changes(table, keys, truth, shown),
         classification=None
         if classifier == "none"
-        else classification(keys, truth, release, model=classifier, folds=folds, progress=progress),
-        before=risk_of(keys, truth),
-        after=risk_of(keys, release),
+        else classification(known, truth, shown, model=classifier, folds=folds, progress=progress),
+        before=risk_of(pattern, truth),
+        after=risk_of(pattern, shown),
         attack_before=believer_of(status, truth, truth),
-        attack_after=believer_of(status, truth, release),
-        intruder=intruder_of(keys, status, truth, release),
+        attack_after=believer_of(status, truth, shown),
+        intruder=intruder_of(known, status, attribute, truth, shown),
     )
 
 
-def joint_divergence(
-    pattern: NDArray[np.int64], truth: Coded, release: Coded
-) -> tuple[float, float]:
+def joint_divergence(pattern: NDArray[np.int64], truth: Codes, shown: Codes) -> tuple[float, float]:
     """I-divergence Σ P log(P/P̃) of the joint distribution (eq. 2) and the Jensen–Shannon
     divergence, in nats.
 
@@ -151,51 +153,37 @@ def joint_divergence(
     therefore added to every cell that is occupied before or after. The Jensen–Shannon divergence
     needs no such help.
     """
-    cells = np.concatenate(
-        [pattern * truth.size + truth.codes, pattern * truth.size + release.codes]
-    )
+    rows, values = len(pattern), int(max(truth.max(), shown.max())) + 1
+    cells = np.concatenate([pattern * values + truth, pattern * values + shown])
     occupied, number = np.unique(cells, return_inverse=True)
-    rows = len(pattern)
-    before = np.bincount(number[:rows], minlength=len(occupied)).astype(np.float64)
-    after = np.bincount(number[rows:], minlength=len(occupied)).astype(np.float64)
-    smooth_before, smooth_after = (
-        (before + 0.5) / (before + 0.5).sum(),
-        (after + 0.5) / (after + 0.5).sum(),
-    )
-    divergence = float((smooth_before * np.log(smooth_before / smooth_after)).sum())
-    middle = (before + after) / (2 * rows)
-    halves = [_cross_entropy_gain(part / rows, middle) for part in (before, after)]
-    return divergence, 0.5 * sum(halves)
+    parts = np.split(number, 2)
+    count = np.stack([np.bincount(part, minlength=len(occupied)) for part in parts])
+    smooth = (count + 0.5) / (count + 0.5).sum(axis=1, keepdims=True)
+    divergence = float((smooth[0] * np.log(smooth[0] / smooth[1])).sum())
+    share, middle = count / rows, count.sum(axis=0) / (2 * rows)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gain = np.where(share > 0, share * np.log(share / middle), 0.0)
+    return divergence, 0.5 * float(gain.sum())
 
 
-def _cross_entropy_gain(share: NDArray[np.float64], middle: NDArray[np.float64]) -> float:
-    present = share > 0
-    return float((share[present] * np.log(share[present] / middle[present])).sum())
-
-
-def two_way_changes(keys: Sequence[Coded], truth: Coded, release: Coded) -> dict[str, float]:
-    """Total variation distance between the true and the released table of each key with the
+def two_way_changes(
+    table: Table, keys: Sequence[str], truth: Codes, shown: Codes
+) -> dict[str, float]:
+    """Total variation distance between the true and the shown table of each key with the
     confidential column.
     """
-    changes = {}
-    for column in keys:
-        before, after = (pair_counts(column, other) for other in (truth, release))
-        changes[column.name] = float(np.abs(before - after).sum()) / (2 * len(truth.codes))
+    values, changes = int(max(truth.max(), shown.max())) + 1, {}
+    for name, key in zip(keys, columns_of(table, keys), strict=True):
+        size = table.domain[name].size
+        before, after = (pair_counts(key, codes, size, values) for codes in (truth, shown))
+        changes[name] = float(np.abs(before - after).sum()) / (2 * len(truth))
     return changes
 
 
-def pair_counts(first: Coded, second: Coded) -> NDArray[np.int64]:  # (first.size * second.size,)
-    """How many records have each pair of values of two columns."""
-    return np.bincount(
-        first.codes.astype(np.int64) * second.size + second.codes,
-        minlength=first.size * second.size,
-    )
-
-
 def classification(
-    keys: Sequence[Coded],
-    truth: Coded,
-    release: Coded,
+    keys: Sequence[Codes],
+    truth: Codes,
+    shown: Codes,
     *,
     model: Literal["tree", "bayes"] = "tree",
     folds: int = 10,
@@ -208,10 +196,10 @@ def classification(
     records take part. The folds are the same for every release of a table, so that two releases
     differ by their values alone.
     """
-    chosen = seeded(0).permutation(len(truth.codes))[:_MOST_CLASSIFIED]
+    chosen = seeded(0).permutation(len(truth))[:_MOST_CLASSIFIED]
     folds = min(folds, len(chosen))
-    features = np.stack([column.codes[chosen] for column in keys], axis=1)
-    true, released = truth.codes[chosen], release.codes[chosen]
+    features = np.stack([column[chosen] for column in keys], axis=1)
+    true, released = truth[chosen], shown[chosen]
     step, wrong = _steps(progress, model, folds), np.zeros(3)
     fold = np.arange(len(chosen)) % folds
     for held_out in range(folds):

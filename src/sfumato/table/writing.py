@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.bits import Bits
-from sfumato.domain import Attribute, Codes, Columns, Domain, as_bits
+from sfumato.domain import Attribute, Codes, Columns, Distinct, Domain, as_bits
 from sfumato.errors import FileError
 from sfumato.files import appearing, in_the_way, settle, written
 from sfumato.mechanisms.base import rows_of
@@ -148,6 +148,10 @@ def csv_fields(attribute: Attribute, column: Codes | Bits) -> list[pa.Array]:
             digits.take(pa.array(column.column(item).view(np.uint8)))
             for item in range(column.items)
         ]
+    if isinstance(attribute, Distinct):
+        listed = zip(attribute.values, attribute.labels, strict=True)
+        words = ["" if value is None else _quoted(label) for value, label in listed]
+        return [pa.array(words, pa.string()).take(pa.array(column))]
     values = attribute.decode(column)
     if pa.types.is_dictionary(values.type):
         fields = pa.array([_quoted(label) for label in attribute.labels], pa.string())
