@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -138,14 +138,11 @@ class PramReport(Framed):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PramRelease(ReleasedRecords):
-    """The records to hand out, the guarantee of all replaced columns together, and the reports;
-    `changed` is for the owner alone.
-    """
+    """The records to hand out, the guarantee of all replaced columns together, and the reports."""
 
     guarantee: Guarantee
     reports: tuple[PramReport, ...]
     secure: bool
-    changed: NDArray[np.bool_] = field(repr=False)
     seconds: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
@@ -249,10 +246,10 @@ def pram(
         guarantee = guarantee.compose(_guarantee(matrices))
     return PramRelease(
         replaced(table, {name: (attribute_of(table, name), shown[name]) for name in names}),
+        np.any([shown[name] != table.column(name) for name in names], axis=0),
         guarantee,
         tuple(reports),
         draw.secure,
-        np.any([shown[name] != table.column(name) for name in names], axis=0),
         time.perf_counter() - started,
     )
 

@@ -368,9 +368,12 @@ def joined(table: Table, names: Sequence[str]) -> tuple[Distinct, Codes, list[ND
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ReleasedRecords(Framed):
-    """Records to hand out."""
+    """Records to hand out; `changed` says which differ from the truth and is for the owner
+    alone.
+    """
 
     records: Table
+    changed: NDArray[np.bool_]
 
     @cached_property
     def table(self) -> pa.Table:
@@ -380,6 +383,10 @@ class ReleasedRecords(Framed):
     def to_arrow(self) -> pa.Table:
         """The records to hand out; what was done is in `to_dict` and the report."""
         return self.table
+
+    def revealed(self) -> dict[str, list[Any]]:
+        """Which rows (from 1) were changed: for the owner alone."""
+        return {"changed_rows": (np.flatnonzero(self.changed) + 1).tolist()}
 
     @checked
     def save(self, path: str | Path, *, force: bool = False) -> None:

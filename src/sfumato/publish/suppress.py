@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -101,7 +101,7 @@ class SuppressRelease(ReleasedRecords):
 
     report: SuppressReport
     risks: dict[str, tuple[Risk, Risk]]  # by confidential column: before, after
-    blank: NDArray[np.bool_] = field(repr=False)  # (records, keys)
+    blank: NDArray[np.bool_]  # (records, keys)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form of the report, with the risks by confidential column."""
@@ -191,7 +191,8 @@ def suppress(
         still_told={name: risk.collective for name, (_, risk) in risks.items()},
         seconds=time.perf_counter() - started,
     )
-    return SuppressRelease(shown, report, risks, found.blank)
+    changed = np.asarray(found.blank.any(axis=1))
+    return SuppressRelease(shown, changed, report, risks, found.blank)
 
 
 def _check_k(k: Any, rows: int) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -145,13 +145,10 @@ class SwapReport(Framed):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SwapRelease(ReleasedRecords):
-    """The records to hand out and the reports; `changed` says which records differ and is for the
-    owner alone.
-    """
+    """The records to hand out, and a report for each confidential column."""
 
     reports: tuple[SwapReport, ...]
     released_risks: dict[str, Risk]
-    changed: NDArray[np.bool_] = field(repr=False)
     notes: tuple[str, ...] = ()
     seconds: float = 0.0  # of wall time, everything included
 
@@ -292,9 +289,9 @@ def swap(
     pattern = patterns(columns_of(whole, known))
     return SwapRelease(
         whole,
+        changed,
         tuple(reports),
         {name: risk_of(pattern, shown[name]) for name in secret},
-        changed,
         (*_told_finer(finer, pattern, changed), *_told_beside(whole, known, secret)),
         time.perf_counter() - started,
     )
