@@ -141,12 +141,6 @@ def test_words_have_no_bins_to_try_and_nulls_are_in_one_of_their_own() -> None:
     assert age.bins == next(role.values for role in cut.columns if role.name == "age") == 5
 
 
-def test_the_call_of_the_first_version_still_works() -> None:
-    data, how = people().drop(["income"]), {"confidential": "illness"}
-    with pytest.warns(DeprecationWarning, match="try_bins"):
-        assert identify(data, **how, bins=5) == identify(data, **how, try_bins=5)
-
-
 @pytest.mark.parametrize(("beside", "role"), [((), "confidential"), (("town",), "a weight")])
 def test_a_column_is_not_a_key_and_something_else_as_well(
     beside: tuple[str, ...], role: str

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
-from warnings import warn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -189,7 +188,7 @@ def identify(
     *,
     confidential: str | Sequence[str] | None = None,
     keys: Sequence[str] | None = None,
-    bins: Mapping[str, str] | int | None = None,
+    bins: Mapping[str, str] | None = None,
     nulls: Nulls = "value",
     weights: str | None = None,
     population: float | None = None,
@@ -205,16 +204,12 @@ def identify(
     for, or `population` says how many there are; the answer then has the risk in the population
     too.
 
-    >>> import pyarrow as pa
     >>> people = {"age": [31, 31, 52], "town": ["Lyon", "Lyon", "Turin"], "ill": ["no", "yes",
     ...     "no"]}
-    >>> found = identify(pa.table(people), confidential="ill", population=300)
+    >>> found = identify(people, confidential="ill", population=300)
     >>> found.risk.unique, found.population.fraction
     (1, 0.01)
     """
-    if isinstance(bins, int):  # as version 0.1.0 called what is try_bins now
-        warn("identify(bins=…) is now try_bins=…", DeprecationWarning, stacklevel=2)
-        try_bins, bins = bins, None
     beside = [] if weights is None else [weights]
     records = records_of(data)
     table, known, secret = parted(

@@ -214,7 +214,7 @@ def pram(
     the counts of each combination with these stay as well. The matrix is made from the counts, so γ
     speaks of one person to whom the counts are known.
 
-    >>> people = pa.table({"ill": ["no"] * 900 + ["yes"] * 100})
+    >>> people = {"ill": ["no"] * 900 + ["yes"] * 100}
     >>> release = pram(people, "ill", gamma=19)
     >>> release.reports[0].gamma <= 19, round(release.reports[0].kept, 2)
     (True, 0.94)

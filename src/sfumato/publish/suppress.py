@@ -147,7 +147,7 @@ def suppress(
     keys finds k records that fit them. Columns cut by `bins` are released in their bins. The
     report says how few cells any answer needs, and whether this one is proved to have the fewest.
 
-    >>> people = pa.table({"age": [31, 31, 52, 52], "town": ["Lyon", "Lyon", "Turin", "Lyon"]})
+    >>> people = {"age": [31, 31, 52, 52], "town": ["Lyon", "Lyon", "Turin", "Lyon"]}
     >>> release = suppress(people, k=2, keys=["age", "town"])
     >>> release.report.cells, release.report.proved, release.table["town"].to_pylist()
     (2, True, ['Lyon', 'Lyon', None, None])

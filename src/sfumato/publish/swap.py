@@ -263,7 +263,7 @@ def swap(
     treated in turn, or `jointly` as one. Columns cut by `bins` are released in their bins, unless
     `release_raw`.
 
-    >>> people = pa.table({"who": range(40), "ill": ["no", "no", "no", "yes"] * 10})
+    >>> people = {"who": range(40), "ill": ["no", "no", "no", "yes"] * 10}
     >>> release = swap(people, 0.4, confidential="ill", classifier="none")
     >>> release.reports[0].changed, release.reports[0].cost.intruder.worst.posterior <= 0.9
     (16, True)
