@@ -28,7 +28,7 @@ from sfumato.publish.conditional import simple_bayes
 from sfumato.publish.exchange import Exchange, solve
 from sfumato.publish.greedy import _admissible, _classes, phase_one, phase_two
 from sfumato.publish.hide import HideReport, hide, largest_disclosure
-from sfumato.publish.records import columns_of, parted, records_of
+from sfumato.publish.records import columns_of, joined, parted, records_of
 from sfumato.publish.restriction import Limits, Restriction
 from sfumato.publish.suppress import suppress
 from sfumato.publish.swap import exchange_of, swap
@@ -66,9 +66,10 @@ def census(data: Path, folds: int) -> None:
     """
     people = records_of(census_records(data, seeded(1)))
     table, keys, secret = parted(people, "income", bins=CENSUS_BINS)
-    units = units_of(columns_of(table, keys), columns_of(table, secret), seeded(2))
+    known, (_, codes, parts) = columns_of(table, keys), joined(table, secret)
+    units = units_of(known, [codes], seeded(2))
     changes, _ = number_of_changes(units, 0.5, table.domain["income"].size)
-    problem = exchange_of(table, keys, secret, units, changes, simple_bayes)
+    problem = exchange_of(known, codes, parts, units, changes, simple_bayes)
     solve(problem)  # loads the solver
     greedy = phase_two(problem, phase_one(problem, seeded(3)))
     drift = int(np.abs(np.bincount(greedy, minlength=problem.values) - problem.totals()).sum())

@@ -23,7 +23,7 @@ from sfumato.publish.cost import two_way_changes
 from sfumato.publish.greedy import phase_one, phase_two
 from sfumato.publish.identify import Status, status_of
 from sfumato.publish.intruder import believer_of
-from sfumato.publish.records import columns_of, parted, patterns, records_of
+from sfumato.publish.records import columns_of, joined, parted, patterns, records_of
 from sfumato.publish.swap import METHODS, exchange_of, swap
 from sfumato.publish.units import number_of_changes, units_of
 from sfumato.randomness import seeded
@@ -108,9 +108,10 @@ def test_greedy_makes_the_swaps_of_the_written_out_list(data: pa.Table) -> None:
     and a heap.
     """
     table, keys, secret = parted(records_of(data), **HOW)
-    units = units_of(columns_of(table, keys), columns_of(table, secret), seeded(1))
+    known, (_, codes, parts) = columns_of(table, keys), joined(table, secret)
+    units = units_of(known, [codes], seeded(1))
     chosen = np.arange(60)
-    whole = exchange_of(table, keys, secret, units, 20, simple_bayes)
+    whole = exchange_of(known, codes, parts, units, 20, simple_bayes)
     problem = type(whole)(whole.posterior[chosen], whole.true[chosen], whole.may_stay[chosen], 20)
     start = phase_one(problem, seeded(2))
     assert problem.cost(phase_two(problem, start)) == pytest.approx(
@@ -324,8 +325,9 @@ def every_release(people: pa.Table, wanted: int, limit: float) -> tuple[int, flo
     objective with the first of these that has it: by trying all releases.
     """
     table, keys, secret = parted(records_of(people), "ill")
-    units = units_of(columns_of(table, keys), columns_of(table, secret), seeded(1))
-    problem = exchange_of(table, keys, secret, units, wanted, conditional_named("bayes"))
+    known, (_, codes, parts) = columns_of(table, keys), joined(table, secret)
+    units = units_of(known, [codes], seeded(1))
+    problem = exchange_of(known, codes, parts, units, wanted, conditional_named("bayes"))
     free, most = problem.may_stay, int(problem.may_stay.sum()) - (problem.values == 2)
     found: dict[int, tuple[int, float]] = {}
     for choice in product(range(problem.values), repeat=problem.units):

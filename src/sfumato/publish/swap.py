@@ -19,6 +19,7 @@ from sfumato.domain import Codes
 from sfumato.errors import ParameterError, PrivacyError, listing
 from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.printable import percent
+from sfumato.privacy.probability import check_number
 from sfumato.publish.cap import PosteriorCap
 from sfumato.publish.conditional import Conditional, conditional_named
 from sfumato.publish.cost import ClassifierName, Cost, check_classifier, measure
@@ -195,7 +196,7 @@ class _Settings:
     folds: int
 
     def __post_init__(self) -> None:
-        _check_number("proportion", self.proportion)
+        check_number("proportion", self.proportion)
         if not 0 < self.proportion <= 1:
             raise ParameterError(
                 f"proportion={self.proportion:g} lies outside (0, 1]", hint="use for instance 0.5"
@@ -210,7 +211,7 @@ class _Settings:
                 hint="use 0 or more, or None to let the totals move as little as must be",
             )
         if self.max_posterior is not None:
-            _check_number("max_posterior", self.max_posterior)
+            check_number("max_posterior", self.max_posterior)
             PosteriorCap(self.max_posterior, (), ())
         conditional_named(self.conditional)
         check_classifier(self.classifier, self.folds)
@@ -311,11 +312,6 @@ def swap_proportions(
     return tuple(tried)
 
 
-def _check_number(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise ParameterError(f"{name}={shown(value)} is no number", hint="use for instance 0.5")
-
-
 def _check_flipping(proportion: float, table: Table, names: Sequence[str]) -> None:
     """Refuse 1 where flipping everything back would undo it."""
     if proportion == 1 and len(names) == 1 and table.domain[names[0]].size == 2:
@@ -327,22 +323,23 @@ def _check_flipping(proportion: float, table: Table, names: Sequence[str]) -> No
 
 
 def exchange_of(
-    table: Table,
-    keys: Sequence[str],
-    names: Sequence[str],
+    keys: Sequence[Codes],
+    codes: Codes,
+    parts: Sequence[NDArray[np.intp]],
     units: Units,
     changes: int,
     model: Conditional,
     settings: _Settings | None = None,
 ) -> Exchange:
-    """The optimisation problem of these units, several confidential columns being one."""
-    attribute, codes, parts = joined(table, names)
+    """The optimisation problem of these units, several confidential columns being one (`joined`
+    says which part each has in its values).
+    """
+    values, several = len(parts[0]), len(parts) > 1
     true = codes[units.rows].astype(np.intp)
-    holders = np.bincount(true[units.may_stay], minlength=attribute.size)
-    several = len(names) > 1
-    views = [np.arange(attribute.size), *(parts if several else ())]
+    holders = np.bincount(true[units.may_stay], minlength=values)
+    views = [np.arange(values), *(parts if several else ())]
     return Exchange(
-        model(columns_of(table, keys), codes, attribute.size, units.rows),
+        model(keys, codes, values, units.rows),
         true,
         units.may_stay,
         changes,
@@ -451,13 +448,13 @@ def _swap_one(
 ) -> tuple[SwapReport, list[Codes]]:
     """The report, and the codes of the confidential columns as they are released."""
     started = time.perf_counter()
-    attribute, truth, parts = joined(table, names)
-    units = units_of(columns_of(table, keys), columns_of(table, names), rng)
+    known, (attribute, truth, parts) = columns_of(table, keys), joined(table, names)
+    units = units_of(known, columns_of(table, names), rng)
     changes, notes = number_of_changes(units, settings.proportion, attribute.size)
     if len(units.rows) == 0:
         notes += ("no record is identifiable, so nothing was changed",)
     model = conditional_named(settings.conditional)
-    exchange = exchange_of(table, keys, names, units, changes, model, settings)
+    exchange = exchange_of(known, truth, parts, units, changes, model, settings)
     assignment, more = _assigned(attribute.name, exchange, settings, rng, progress)
     seconds = time.perf_counter() - started
     shown = truth.copy()
