@@ -204,8 +204,7 @@ def census(
         release = swap(
             people,
             0.5,
-            # The keys of METHODS are its names.
-            method=method,  # type: ignore[arg-type]
+            method=method,
             **how,
             rng=seeded(seed + 1),
             **_AS_IN_THE_PAPER,

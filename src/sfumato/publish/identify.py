@@ -23,6 +23,7 @@ from sfumato.publish.records import (
     columns_of,
     edges_of,
     joined,
+    numbers_of,
     parted,
     patterns,
     records_of,
@@ -326,13 +327,10 @@ def _coarsened(table: Table, name: str, bins: int) -> Codes | None:
     in one of their own, as `bins` would cut it; None for words, which cannot be cut.
     """
     attribute = attribute_of(table, name)
-    if attribute.size <= bins:
+    values = numbers_of(attribute)
+    if values is None or attribute.size <= bins:
         return None
-    try:
-        values = [np.nan if value is None else float(value) for value in attribute.values]
-    except (TypeError, ValueError):
-        return None
-    numbers = np.array(values)[columns_of(table, [name])[0]]
+    numbers = values[columns_of(table, [name])[0]]
     absent = np.isnan(numbers)
     # A null, which is nan here, comes after all edges: one more moves it past the last class.
     edges = edges_of("frequency", bins, numbers[~absent])

@@ -33,6 +33,7 @@ from sfumato.publish.records import (
     columns_named,
     columns_of,
     joined,
+    numbers_of,
     parted,
     patterns,
     records_of,
@@ -295,17 +296,9 @@ def _check_values(column: Distinct) -> None:
         "another",
         hint=f"cut it into ranges: --bin {name}=frequency:20, in Python "
         f'bins={{"{name}": "frequency:20"}}'
-        if all(map(_is_number, column.values))
+        if numbers_of(column) is not None
         else "merge rare values, or replace columns on their own, not jointly",
     )
-
-
-def _is_number(value: Any) -> bool:
-    """Whether a value can be cut into ranges; a null is in none."""
-    try:
-        return value is None or (not isinstance(value, tuple) and bool(np.isfinite(float(value))))
-    except (TypeError, ValueError):
-        return False
 
 
 def _matrices(

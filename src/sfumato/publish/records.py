@@ -35,6 +35,7 @@ __all__ = [
     "cut",
     "edges_of",
     "joined",
+    "numbers_of",
     "parted",
     "patterns",
     "records_of",
@@ -240,7 +241,12 @@ def _cut(records: Table, name: str, how: str) -> tuple[Distinct, Codes]:
             hint='write "frequency:5", "width:5" or "35,55"',
         )
     method, count, cuts = binning(how)
-    numbers = _numbers(attribute_of(records, name))[columns_of(records, [name])[0]]
+    known = numbers_of(attribute_of(records, name))
+    if known is None:
+        raise DataError(
+            f"column '{name}' does not hold numbers only, so it cannot be cut into bins"
+        )
+    numbers = known[columns_of(records, [name])[0]]
     missing = np.isnan(numbers)
     present = numbers[~missing]
     if not len(present):
@@ -257,16 +263,14 @@ def _cut(records: Table, name: str, how: str) -> tuple[Distinct, Codes]:
     return Distinct(name, values, pa.string()), place.astype(np.int32)
 
 
-def _numbers(attribute: Distinct) -> NDArray[np.float64]:
+def numbers_of(attribute: Distinct) -> NDArray[np.float64] | None:
     """The values as numbers, words that read as numbers (as a CSV file has them) included, nulls as
-    nan.
+    nan; None if one is no number.
     """
     try:
         numbers = attribute.array.cast(pa.float64())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise DataError(
-            f"column '{attribute.name}' does not hold numbers only, so it cannot be cut into bins"
-        ) from None
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        return None
     return np.asarray(numbers.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 

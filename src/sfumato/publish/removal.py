@@ -76,6 +76,9 @@ class Sensitive:
         return cls(tuple(restrictions), tuple(holders), conflict, bits.counts())
 
 
+Rule = Callable[[Bits, Sensitive, Sequence[int]], Entries]
+
+
 def number_to_sanitise(holders: int, disclosure: float) -> int:
     """(1 − ψ)·|T|, rounded up: at most a share ψ of the sensitive baskets is left alone."""
     return int(np.ceil((1 - disclosure) * holders - 1e-9))
@@ -119,44 +122,37 @@ def naive(bits: Bits, sensitive: Sensitive, numbers: Sequence[int]) -> Entries:
     return Entries.of(np.concatenate(rows), np.concatenate(items))
 
 
-def min_fia(bits: Bits, sensitive: Sensitive, numbers: Sequence[int]) -> Entries:
-    """The rarest item of the restriction leaves; baskets of least conflict first."""
-    victims = [
-        min(r.victims, key=lambda item: (int(sensitive.supports[item]), item))
-        for r in sensitive.restrictions
-    ]
-    return _one_victim_each(sensitive, victims, numbers, ascending=True)
-
-
-def max_fia(bits: Bits, sensitive: Sensitive, numbers: Sequence[int]) -> Entries:
-    """The commonest item of the restriction leaves; baskets of least conflict first."""
-    victims = [
-        max(r.victims, key=lambda item: (int(sensitive.supports[item]), -item))
-        for r in sensitive.restrictions
-    ]
-    return _one_victim_each(sensitive, victims, numbers, ascending=True)
-
-
-def item_grouping(bits: Bits, sensitive: Sensitive, numbers: Sequence[int]) -> Entries:
-    """IGA: the item that most restrictions share leaves (of equal ones the rarest); baskets of most
-    conflict first.
+def _one_victim(
+    rank: Callable[[Sensitive, int], tuple[int, ...]], *, ascending: bool = True
+) -> Rule:
+    """The rule by which the item of the restriction that ranks first leaves; baskets of least
+    conflict first, unless those of most.
     """
-    shared: dict[int, int] = {}
-    for restriction in sensitive.restrictions:
-        for item in restriction.victims:
-            shared[item] = shared.get(item, 0) + 1
-    victims = [
-        min(r.victims, key=lambda item: (-shared[item], int(sensitive.supports[item]), item))
-        for r in sensitive.restrictions
-    ]
-    return _one_victim_each(sensitive, victims, numbers, ascending=False)
+
+    def rule(bits: Bits, sensitive: Sensitive, numbers: Sequence[int]) -> Entries:
+        rows, items = [], []
+        for restriction, holders, number in zip(
+            sensitive.restrictions, sensitive.holders, numbers, strict=True
+        ):
+            victim = min(restriction.victims, key=lambda item: (*rank(sensitive, item), item))
+            rows.append(_by_conflict(sensitive, holders, ascending=ascending)[:number])
+            items.append(np.full(len(rows[-1]), victim))
+        return Entries.of(np.concatenate(rows), np.concatenate(items))
+
+    return rule
 
 
-RULES_OF_REMOVAL: dict[str, Callable[[Bits, Sensitive, Sequence[int]], Entries]] = {
+def _grouped(sensitive: Sensitive, item: int) -> tuple[int, ...]:
+    """An item that most restrictions share ranks first, of equal ones the rarest."""
+    shared = sum(item in restriction.victims for restriction in sensitive.restrictions)
+    return -shared, int(sensitive.supports[item])
+
+
+RULES_OF_REMOVAL: dict[str, Rule] = {
     "naive": naive,
-    "minfia": min_fia,
-    "maxfia": max_fia,
-    "iga": item_grouping,
+    "minfia": _one_victim(lambda sensitive, item: (int(sensitive.supports[item]),)),
+    "maxfia": _one_victim(lambda sensitive, item: (-int(sensitive.supports[item]),)),
+    "iga": _one_victim(_grouped, ascending=False),
 }
 
 
@@ -165,17 +161,6 @@ def _by_conflict(
 ) -> NDArray[np.intp]:
     conflict = sensitive.conflict[holders]
     return holders[np.argsort(conflict if ascending else -conflict, kind="stable")]
-
-
-def _one_victim_each(
-    sensitive: Sensitive, victims: Sequence[int], numbers: Sequence[int], *, ascending: bool
-) -> Entries:
-    rows, items = [], []
-    for victim, holders, number in zip(victims, sensitive.holders, numbers, strict=True):
-        chosen = _by_conflict(sensitive, holders, ascending=ascending)[:number]
-        rows.append(chosen)
-        items.append(np.full(len(chosen), victim))
-    return Entries.of(np.concatenate(rows), np.concatenate(items))
 
 
 def reverse_would_fall(restriction: Restriction, bits: Bits, limits: Limits) -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -47,8 +47,8 @@ from sfumato.telling import Telling, silent
 
 __all__ = ["METHODS", "SwapRelease", "SwapReport", "exchange_of", "swap", "swap_proportions"]
 
-Method = Callable[[Exchange, int, Keystream, Telling], Assignment]
 MethodName = Literal["optimal", "greedy", "random"]
+METHODS: tuple[MethodName, ...] = ("optimal", "greedy", "random")
 
 MAX_POSTERIOR = 0.9  # unless another limit is stated
 _HEADS = (
@@ -348,15 +348,7 @@ def exchange_of(
     )
 
 
-def _optimal(exchange: Exchange, drift: int, rng: Keystream, progress: Telling) -> Assignment:
-    return solve(exchange, drift=2 * drift, progress=progress)
-
-
-def _greedy(exchange: Exchange, drift: int, rng: Keystream, progress: Telling) -> Assignment:
-    return _unproved(exchange, phase_two(exchange, phase_one(exchange, rng), progress=progress))
-
-
-def _random(exchange: Exchange, drift: int, rng: Keystream, progress: Telling) -> Assignment:
+def _random(exchange: Exchange, rng: Keystream) -> NDArray[np.intp]:
     """The paper's baseline: who changes is drawn at random, the new value from the marginal without
     the true one.
     """
@@ -371,18 +363,7 @@ def _random(exchange: Exchange, drift: int, rng: Keystream, progress: Telling) -
     point = rng.random(len(changing)) * cumulative[:, -1]
     assigned = exchange.true.copy()
     assigned[changing] = (cumulative <= point[:, None]).sum(axis=1)
-    return _unproved(exchange, assigned)
-
-
-METHODS: dict[str, Method] = {
-    "optimal": _optimal,
-    "greedy": _greedy,
-    "random": _random,
-}
-
-
-def _unproved(exchange: Exchange, assigned: NDArray[np.intp]) -> Assignment:
-    return Assignment(assigned, exchange.cost(assigned), -math.inf, False, exchange.drift(assigned))
+    return assigned
 
 
 # What another number of changes than was asked for is good for, by the drift that was allowed.
@@ -393,23 +374,28 @@ def _assigned(
     name: str, exchange: Exchange, settings: _Settings, rng: Keystream, progress: Telling
 ) -> tuple[Assignment, tuple[str, ...]]:
     """New values under everything that was asked, or the refusal that says what would do."""
-    notes: tuple[str, ...] = ()
-    if settings.method == "optimal":
-        holdings = exchange.holdings()
-        changes = fitting_changes(holdings, settings.drift)
-        if changes is None:
-            raise refusal(name, settings.proportion, holdings, settings.drift)
-        if changes != exchange.changes:
-            kept = _KEPT.get(settings.drift, "move no further than was allowed")
-            notes = (
-                f"{changes} unique records were changed, not {exchange.changes}: so the totals "
-                f"{kept}",
-            )
-            exchange = replace(exchange, changes=changes)
-    found = METHODS[settings.method](exchange, settings.drift or 0, rng, progress)
     if settings.method != "optimal":
+        assigned = (
+            _random(exchange, rng)
+            if settings.method == "random"
+            else phase_two(exchange, phase_one(exchange, rng), progress=progress)
+        )
+        cost, drift = exchange.cost(assigned), exchange.drift(assigned)
+        found = Assignment(assigned, cost, -math.inf, False, drift)
         _check_found(name, exchange, found, settings)
-    return found, notes
+        return found, ()
+    holdings = exchange.holdings()
+    changes = fitting_changes(holdings, settings.drift)
+    if changes is None:
+        raise refusal(name, settings.proportion, holdings, settings.drift)
+    found = solve(
+        replace(exchange, changes=changes), drift=2 * (settings.drift or 0), progress=progress
+    )
+    if changes == exchange.changes:
+        return found, ()
+    kept = _KEPT.get(settings.drift, "move no further than was allowed")
+    words = f"{changes} unique records were changed, not {exchange.changes}: so the totals {kept}"
+    return found, (words,)
 
 
 def _check_found(name: str, exchange: Exchange, found: Assignment, settings: _Settings) -> None:
