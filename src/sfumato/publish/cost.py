@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Literal
@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.arguments import shown
+from sfumato import arguments
 from sfumato.domain import Codes, Distinct
 from sfumato.errors import MissingExtraError, ParameterError
 from sfumato.privacy.probability import check_count
@@ -200,38 +200,36 @@ def classification(
     folds = min(folds, len(chosen))
     features = np.stack([column[chosen] for column in keys], axis=1)
     true, released = truth[chosen], shown[chosen]
-    step, wrong = _steps(progress, model, folds), np.zeros(3)
-    fold = np.arange(len(chosen)) % folds
+    if model == "tree":
+        progress("loading scikit-learn", None)
+    learn = _tree_learner() if model == "tree" else _bayes
+    learned, steps = count(), 2 * (folds + (model == "tree"))
+
+    def told(train: NDArray[np.bool_], labels: NDArray[Any]) -> Learned:
+        progress("measuring the cost to a classifier", next(learned) / steps)
+        return learn(features[train], labels[train])
+
+    fold, wrong = np.arange(len(chosen)) % folds, np.zeros(3)
     for held_out in range(folds):
         test, train = fold == held_out, fold != held_out
-        step()
-        by_truth = _predicted(model, features[train], true[train], features[test])
-        step()
-        by_release = _predicted(model, features[train], released[train], features[test])
+        by_truth, by_release = (told(train, each)[0](features[test]) for each in (true, released))
         wrong += [
             (by_truth != true[test]).sum(),
             (by_release != true[test]).sum(),
             (by_release != released[test]).sum(),
         ]
-    errors = wrong / len(chosen)
-    leaves = _leaves(features, (true, released), step) if model == "tree" else (None, None)
-    return Classification(
-        model, folds, len(chosen), float(errors[0]), float(errors[1]), float(errors[2]), *leaves
-    )
+    everyone = np.ones(len(chosen), dtype=bool)
+    leaves = (told(everyone, each)[1] if model == "tree" else None for each in (true, released))
+    errors = (wrong / len(chosen)).tolist()
+    return Classification(model, folds, len(chosen), *errors, *leaves)
 
 
-def _steps(progress: Telling, model: str, folds: int) -> Callable[[], None]:
-    """Tells, each time it is called, that the next classifier is learned; before that, what learns
-    is loaded.
-    """
-    if model == "tree":
-        progress("loading scikit-learn", None)
-        _tree()
-    steps, learned = 2 * (folds + (model == "tree")), count()
-    return lambda: progress("measuring the cost to a classifier", next(learned) / steps)
+# What predicts the labels of other features, and the leaves of a tree.
+Learned = tuple[Callable[[NDArray[Any]], NDArray[Any]], int | None]
 
 
-def _tree() -> Any:
+def _tree_learner() -> Callable[[NDArray[Any], NDArray[Any]], Learned]:
+    """A tree like C4.5: entropy, leaves of two or more, and light pruning."""
     try:
         from sklearn.tree import DecisionTreeClassifier
     except ImportError:
@@ -240,55 +238,35 @@ def _tree() -> Any:
             extra="learn",
             instead="choose classifier bayes",
         ) from None
-    # Like C4.5: entropy, leaves of two or more, and light pruning.
-    return DecisionTreeClassifier(
-        criterion="entropy", min_samples_leaf=2, ccp_alpha=1e-4, random_state=0
-    )
+
+    def learned(features: NDArray[Any], labels: NDArray[Any]) -> Learned:
+        tree = DecisionTreeClassifier(
+            criterion="entropy", min_samples_leaf=2, ccp_alpha=1e-4, random_state=0
+        ).fit(features, labels)
+        return tree.predict, int(tree.get_n_leaves())
+
+    return learned
+
+
+def _bayes(features: NDArray[Any], labels: NDArray[Any]) -> Learned:
+    """Naive Bayes with Laplace's rule on integer features."""
+    values = int(labels.max()) + 1
+
+    def predicted(wanted: NDArray[Any]) -> NDArray[Any]:
+        scores = np.tile(np.log(np.bincount(labels, minlength=values) + 1.0), (len(wanted), 1))
+        for known, asked in zip(features.T, wanted.T, strict=True):
+            size = int(max(known.max(), asked.max())) + 1
+            table = pair_counts(known, labels, size, values) + 1.0
+            scores += np.log(table / table.sum(axis=0))[asked]
+        return np.asarray(scores.argmax(axis=1))
+
+    return predicted, None
 
 
 def check_classifier(model: Any, folds: Any) -> None:
     """Refuse a classifier that is not known, and folds that hold nothing out."""
     if not isinstance(model, str) or model not in ("tree", "bayes", "none"):
-        raise ParameterError(f"no classifier {shown(model)}", hint="use tree, bayes or none")
-    check_count("folds", folds, least=2)
-
-
-def _predicted(
-    model: str, features: NDArray[Any], labels: NDArray[Any], wanted: NDArray[Any]
-) -> NDArray[Any]:
-    if model == "tree":
-        predicted: NDArray[Any] = _tree().fit(features, labels).predict(wanted)
-        return predicted
-    if model == "bayes":
-        return _bayes_predicted(features, labels, wanted)
-    raise ParameterError(f"no classifier {shown(model)}", hint="use tree, bayes or none")
-
-
-def _bayes_predicted(
-    features: NDArray[Any], labels: NDArray[Any], wanted: NDArray[Any]
-) -> NDArray[np.intp]:
-    """Naive Bayes with Laplace's rule on integer features."""
-    values = int(labels.max()) + 1
-    scores = np.log(np.bincount(labels, minlength=values) + 1.0)[None, :].repeat(
-        len(wanted), axis=0
-    )
-    for position in range(features.shape[1]):
-        size = int(max(features[:, position].max(), wanted[:, position].max())) + 1
-        table = (
-            np.bincount(
-                features[:, position].astype(np.int64) * values + labels, minlength=size * values
-            )
-            + 1.0
+        raise ParameterError(
+            f"no classifier {arguments.shown(model)}", hint="use tree, bayes or none"
         )
-        table = table.reshape(size, values)
-        scores += np.log(table / table.sum(axis=0))[wanted[:, position]]
-    best: NDArray[np.intp] = scores.argmax(axis=1)
-    return best
-
-
-def _leaves(
-    features: NDArray[Any], labels: Iterable[NDArray[Any]], step: Callable[[], None]
-) -> Iterator[int]:
-    for codes in labels:
-        step()
-        yield int(_tree().fit(features, codes).get_n_leaves())
+    check_count("folds", folds, least=2)
