@@ -55,6 +55,8 @@ HIDING_METHODS = ("cover", *RULES_OF_REMOVAL)
 NEAR = 0.9  # of the threshold: a hidden pattern above this is looked at for company
 _REPAIRS = 5
 
+Counted = dict[tuple[int, ...], int]  # itemsets with their counts
+
 
 @dataclass(frozen=True)
 class Hidden:
@@ -306,31 +308,46 @@ def hide(
     after = _frequent(released, names, limits.min_count, progress, "the released baskets")
     held = [_outcome(r, bits, released, limits, names) for r in restrictions]
     outcomes = _with_company(held, restrictions, released, names, limits, progress)
-    lost = [each for each in lawful if each not in after]
+    report = _report(hiding, bits, (removed, added), (before, after, lawful), outcomes, names)
+    seconds = time.perf_counter() - started
+    report = replace(report, seconds=seconds, hiding_seconds=hiding_seconds)
+    return HideRelease(Table(table.domain, (released,)), report, removed, added)
+
+
+def _report(
+    hiding: _Hiding,
+    bits: Bits,
+    changes: tuple[Entries, Entries],
+    mined: tuple[Counted, Counted, Counted],  # before, after, lawful
+    outcomes: tuple[Hidden, ...],
+    names: Sequence[str],
+) -> HideReport:
+    before, after, lawful = mined
+    lost = [items for items in lawful if items not in after]
     secrets = sum(outcome.found_before for outcome in outcomes)
-    report = HideReport(
-        method=method,
-        disclosure=disclosure,
+    rows = np.concatenate([entries.rows for entries in changes])
+    return HideReport(
+        method=hiding.method,
+        disclosure=hiding.disclosure,
         margin=hiding.margin,
         rows=bits.rows,
-        min_count=limits.min_count,
+        min_count=hiding.limits.min_count,
         hiding_failure=sum(o.found_after and o.found_before for o in outcomes) / max(1, secrets),
         misses_cost=len(lost) / max(1, len(lawful)),
-        artifactual=sum(each not in before for each in after) / max(1, len(after)),
-        dissimilarity=(len(removed) + len(added)) / max(1, int(bits.counts().sum())),
-        changed_transactions=len(np.unique(np.concatenate([removed.rows, added.rows]))),
-        removed=len(removed),
-        added=len(added),
+        artifactual=sum(items not in before for items in after) / max(1, len(after)),
+        dissimilarity=sum(map(len, changes)) / max(1, int(bits.counts().sum())),
+        changed_transactions=len(np.unique(rows)),
+        removed=len(changes[0]),
+        added=len(changes[1]),
         frequent_before=len(before),
         frequent_after=len(after),
         lawful=len(lawful),
         patterns=outcomes,
-        lost=tuple(tuple(names[item] for item in each) for each in lost),
-        seconds=time.perf_counter() - started,
-        hiding_seconds=hiding_seconds,
-        notes=_notes(outcomes, limits),
+        lost=tuple(tuple(names[item] for item in items) for items in lost),
+        seconds=0.0,
+        hiding_seconds=0.0,
+        notes=_notes(outcomes, hiding.limits),
     )
-    return HideRelease(Table(table.domain, (released,)), report, removed, added)
 
 
 def hide_disclosures(
@@ -399,7 +416,7 @@ def _check_occurring(bits: Bits, names: Sequence[str], restrictions: Sequence[Re
 def _hidden(
     bits: Bits,
     active: Sequence[Restriction],
-    lawful: dict[tuple[int, ...], int],
+    lawful: Counted,
     hiding: _Hiding,
     rng: Keystream,
     progress: Telling,
@@ -482,14 +499,14 @@ def _frequent(
     progress: Telling,
     what: str,
     longest: int | None = None,
-) -> dict[tuple[int, ...], int]:
+) -> Counted:
     """Every frequent itemset and its count."""
     progress(f"mining {what}", None)
     supports = FlippedSupports(bits, tuple(names))
     if bits.rows < min_count:
         return {}
     found = frequent_itemsets(supports, min_count=min_count, max_length=longest)
-    counts: dict[tuple[int, ...], int] = {}
+    counts: Counted = {}
     for tier, rows in zip(found.tiers, found.chosen, strict=True):
         itemsets: NDArray[np.int32] = tier.itemsets[rows]
         counts.update(
@@ -502,9 +519,7 @@ def _frequent(
     return counts
 
 
-def _lawful(
-    frequent: dict[tuple[int, ...], int], restrictions: Sequence[Restriction]
-) -> dict[tuple[int, ...], int]:
+def _lawful(frequent: Counted, restrictions: Sequence[Restriction]) -> Counted:
     """The frequent itemsets that contain no secret itemset."""
     secret = [set(restriction.items) for restriction in restrictions if not restriction.consequent]
     return {

@@ -166,10 +166,8 @@ def suppress(
     codes = np.stack([_coded_blanks(table, name) for name in known], axis=1)
     progress("counting groups", None)
     found = blanked(codes, k, rng=drawing(rng), seconds=seconds, progress=progress)
-    shown = replaced(
-        table,
-        {name: _with_blanks(table, name, found.blank[:, i]) for i, name in enumerate(known)},
-    )
+    blanks = zip(known, found.blank.T, strict=True)
+    shown = replaced(table, {name: _with_blanks(table, name, blank) for name, blank in blanks})
     before, after = (patterns(columns_of(each, known)) for each in (table, shown))
     risks = {
         name: (risk_of(before, codes), risk_of(after, codes))
