@@ -20,6 +20,7 @@ from sfumato.arguments import checked, shown
 from sfumato.bits import Bits
 from sfumato.errors import DataError, FileError, ParameterError, near_miss
 from sfumato.privacy.probability import check_number
+from sfumato.received import read_text
 
 __all__ = ["Limits", "Restriction", "patterns_of", "read_restrictions"]
 
@@ -159,16 +160,9 @@ def patterns_of(patterns: Any, names: Sequence[str]) -> tuple[Restriction, ...]:
 def _lines(patterns: str | Path) -> list[str]:
     # Names of files have no blanks; what has neither a dot nor a slash is no name either.
     named = not any(mark.isspace() for mark in str(patterns)) and bool({*"/."} & {*str(patterns)})
-    try:
-        if isinstance(patterns, str) and not named and not os.path.isfile(patterns):
-            return patterns.splitlines()
-        return Path(patterns).read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        raise FileError(f"no patterns file '{patterns}'") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileError(
-            f"cannot read '{patterns}': {getattr(error, 'strerror', None) or 'not UTF-8 text'}"
-        ) from None
+    if isinstance(patterns, str) and not named and not os.path.isfile(patterns):
+        return patterns.splitlines()
+    return read_text(Path(patterns), f"patterns file '{patterns}'").splitlines()
 
 
 def _written(pattern: Any) -> str | list[str]:
