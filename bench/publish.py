@@ -21,14 +21,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bench.foundation import one_core
-from papers.li_sarkar import census_microdata
+from papers.li_sarkar import CENSUS_BINS, census_records
 from sfumato.bits import Bits
 from sfumato.datasets.loaders import data_directory
 from sfumato.publish.conditional import simple_bayes
 from sfumato.publish.exchange import Exchange, solve
 from sfumato.publish.greedy import _admissible, _classes, phase_one, phase_two
 from sfumato.publish.hide import HideReport, hide, largest_disclosure
-from sfumato.publish.microdata import Microdata
+from sfumato.publish.records import columns_of, joined, parted, records_of
 from sfumato.publish.restriction import Limits, Restriction
 from sfumato.publish.suppress import suppress
 from sfumato.publish.swap import exchange_of, swap
@@ -64,16 +64,18 @@ def census(data: Path, folds: int) -> None:
     """Time, objective and classification error on the 25,049-record Census of the
     paper, p = 0.5.
     """
-    microdata = census_microdata(data, seeded(1))
-    units = units_of(microdata, seeded(2))
-    changes, _ = number_of_changes(units, 0.5, microdata.confidential[0])
-    problem = exchange_of(microdata, units, changes, simple_bayes)
+    people = records_of(census_records(data, seeded(1)))
+    table, keys, secret = parted(people, "income", bins=CENSUS_BINS)
+    known, (_, codes, parts) = columns_of(table, keys), joined(table, secret)
+    units = units_of(known, [codes], seeded(2))
+    changes, _ = number_of_changes(units, 0.5, table.domain["income"].size)
+    problem = exchange_of(known, codes, parts, units, changes, simple_bayes)
     solve(problem)  # loads the solver
     greedy = phase_two(problem, phase_one(problem, seeded(3)))
     drift = int(np.abs(np.bincount(greedy, minlength=problem.values) - problem.totals()).sum())
     start = phase_one(problem, seeded(3))
     print(
-        f"Census, {microdata.rows:,} records, {units.unique:,} unique, {units.groups:,} groups, p "
+        f"Census, {people.rows:,} records, {units.unique:,} unique, {units.groups:,} groups, p "
         "= 0.5"
     )
     print(f"{'':<34}{'CPU s':>9}{'objective':>12}{'drift':>7}")
@@ -92,8 +94,8 @@ def census(data: Path, folds: int) -> None:
         ("greedy", {"method": "greedy", "max_posterior": 1.0}),
         ("random", {"method": "random", "max_posterior": 1.0}),
     ):
-        settings = {"drift": None, **how}
-        release = swap(microdata, 0.5, folds=folds, rng=seeded(4), **settings)  # type: ignore[arg-type]
+        settings = {"drift": None, "confidential": "income", "bins": CENSUS_BINS, **how}
+        release = swap(people, 0.5, folds=folds, rng=seeded(4), **settings)  # type: ignore[arg-type]
         found = release.reports[0].cost.classification
         assert found is not None
         if name == "optimal":
@@ -194,15 +196,12 @@ def people(rows: int) -> pa.Table:
 
 
 def _scale_line(rows: int) -> str:
-    swap(
-        Microdata.read(people(500), ["secret"]), 0.5, drift=None, classifier="none", rng=seeded(1)
-    )  # loads the solver
+    how: dict[str, Any] = {"confidential": "secret", "drift": None, "classifier": "none"}
+    swap(people(500), 0.5, rng=seeded(1), **how)  # loads the solver
     table = people(rows)
     before = _peak()
     started = time.process_time()
-    release = swap(
-        Microdata.read(table, ["secret"]), 0.5, drift=None, classifier="none", rng=seeded(1)
-    )
+    release = swap(table, 0.5, rng=seeded(1), **how)
     whole = time.process_time() - started
     peak = _peak() - before
     report = release.reports[0]

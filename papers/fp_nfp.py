@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 from papers.base import Cell, Printed, Reproduction, Row, Runs, Settings
 from papers.reconstruction import recovered_ones_over
 from sfumato.datasets import basket_path
-from sfumato.domain import Domain, Items
+from sfumato.domain import Domain, Items, as_bits
 from sfumato.estimation.supports.base import Supports
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.fp_nfp import FrequencyFlip
 from sfumato.mine.itemsets import Itemsets, frequent_itemsets
-from sfumato.publish.baskets import bits_of
 from sfumato.randomness import Keystream, seeded
 from sfumato.source import Exact, Release, perturb
 from sfumato.table import Table, read
@@ -198,7 +197,7 @@ class Market:
     @cached_property
     def supports(self) -> NDArray[Any]:
         """The true support of every item."""
-        return bits_of(self.table).counts() / self.table.rows
+        return as_bits(self.table.columns[0]).counts() / self.table.rows
 
     @cached_property
     def frequent(self) -> NDArray[np.bool_]:
@@ -214,7 +213,7 @@ class Market:
         labels = self.table.domain.attributes[0].labels
         return Table(
             Domain((Items("items", tuple(labels[item] for item in kept)),)),
-            (bits_of(self.table).select(kept),),
+            (as_bits(self.table.columns[0]).select(kept),),
         )
 
     @cached_property
@@ -421,7 +420,7 @@ def judged_by_order(rows: Sequence[Row]) -> str:
 
 
 def _storage_row(data: str, table: Table) -> Row:
-    bits, mechanism = bits_of(table), BitFlip(table.domain, TABLE_6_KEEP, TABLE_6_KEEP)
+    bits, mechanism = as_bits(table.columns[0]), BitFlip(table.domain, TABLE_6_KEEP, TABLE_6_KEEP)
     offsets, items = bits.to_csr()
     before = offsets.nbytes + items.nbytes
     on_bitmaps, _ = _timed(lambda: mechanism.randomise(table.columns, seeded(1)))

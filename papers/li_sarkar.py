@@ -20,7 +20,7 @@ from sfumato.publish.cost import Classification
 from sfumato.publish.exchange import Exchange, solve
 from sfumato.publish.greedy import FlowPlan, phase_two, plan_flows
 from sfumato.publish.identify import Risk, risk_of, status_of
-from sfumato.publish.microdata import Binning, Microdata
+from sfumato.publish.records import attribute_of, columns_of, patterns, records_of
 from sfumato.publish.swap import METHODS, SwapReport, swap
 from sfumato.randomness import Keystream, seeded
 
@@ -28,7 +28,7 @@ __all__ = [
     "PAPER_TABLE_4",
     "WorkedExample",
     "census",
-    "census_microdata",
+    "census_records",
     "insurance",
     "worked_example",
 ]
@@ -125,25 +125,21 @@ def insurance() -> pa.Table:
 
 def worked_example() -> WorkedExample:
     """The worked example, step by step."""
-    data = Microdata.read(insurance(), ["Amount"])
-    amount = data.confidential[0]
-    order = [amount.values.index(name) for name in AMOUNTS]
+    data = records_of(insurance())
+    keys = columns_of(data, ["Age", "Gender", "Location"])
+    values, codes = attribute_of(data, "Amount").values, np.asarray(data.column("Amount"))
+    order = [values.index(name) for name in AMOUNTS]
     rows = np.array(_TABLE_3) - 1
-    status = status_of(data.keys, amount)
-    posterior = simple_bayes(data.keys, amount, rows)
-    problem = Exchange(posterior, amount.codes[rows].astype(np.intp), status.unique[rows], 3)
-    first = np.array(
-        [
-            amount.values.index(_PHASE_ONE.get(no, amount.values[amount.codes[no - 1]]))
-            for no in _TABLE_3
-        ]
-    )
-    holders = np.bincount(amount.codes[status.unique], minlength=3)
+    status = status_of(patterns(keys), codes)
+    posterior = simple_bayes(keys, codes, len(values), rows)
+    problem = Exchange(posterior, codes[rows].astype(np.intp), status.unique[rows], 3)
+    first = np.array([values.index(_PHASE_ONE.get(no, values[codes[no - 1]])) for no in _TABLE_3])
+    holders = np.bincount(codes[status.unique], minlength=3)
     apart = sum(
         solve(_only(problem, members, changes)).objective for members, changes in _halves(problem)
     )
     return WorkedExample(
-        risk=risk_of(data.keys, amount),
+        risk=risk_of(status.pattern, codes),
         flows=plan_flows(holders, 3),
         records=_TABLE_3,
         posterior=posterior[:, order],
@@ -166,9 +162,12 @@ def _only(problem: Exchange, members: NDArray[np.bool_], changes: int) -> Exchan
     )
 
 
-def census_microdata(data: Path, rng: Keystream) -> Microdata:
-    """The paper's working Census: 25,049 records, those of ≤50K thinned at random, numbers in
-    equal-frequency bins.
+CENSUS_BINS = dict.fromkeys(_NUMERIC, "frequency:4")
+
+
+def census_records(data: Path, rng: Keystream) -> pa.Table:
+    """The paper's working Census: 25,049 records, those of ≤50K thinned at random; CENSUS_BINS
+    puts numbers in equal-frequency bins.
 
     The paper states neither the number of bins nor which columns took part. With four bins, and the
     sampling weight fnlwgt left out, about 18,120 records are identifiable and 11,510 unique,
@@ -187,8 +186,7 @@ def census_microdata(data: Path, rng: Keystream) -> Microdata:
     poor = np.flatnonzero(~rich)
     kept = poor[rng.permutation(len(poor))[: _CENSUS_RECORDS - int(rich.sum())]]
     chosen = np.sort(np.concatenate([np.flatnonzero(rich), kept]))
-    bins = {name: Binning("frequency", 4) for name in _NUMERIC}
-    return Microdata.read(table.take(pa.array(chosen)), ["income"], bins=bins)
+    return table.take(pa.array(chosen))
 
 
 def census(
@@ -197,28 +195,28 @@ def census(
     """Table 4 for the Census data, p = 0.5, ten-fold cross-validation of a tree like C4.5; theirs
     beside ours.
     """
-    microdata = census_microdata(data, seeded(seed))
+    people = census_records(data, seeded(seed))
+    how: dict[str, Any] = {"confidential": "income", "bins": CENSUS_BINS, "folds": folds}
     reports: dict[str, SwapReport] = {}
     for method in METHODS:
         if progress:
             progress(f"Census, {method} swapping")
         release = swap(
-            microdata,
+            people,
             0.5,
-            # The keys of METHODS are its names.
-            method=method,  # type: ignore[arg-type]
-            folds=folds,
+            method=method,
+            **how,
             rng=seeded(seed + 1),
             **_AS_IN_THE_PAPER,
         )
         reports[method] = release.reports[0]
     # Greedy lets the totals of V drift; at the same drift the optimum is never above it.
     equal = swap(
-        microdata,
+        people,
         0.5,
         drift=reports["greedy"].marginal_drift,
         max_posterior=1.0,
-        folds=folds,
+        **how,
         rng=seeded(seed + 1),
     )
     reports["optimal at greedy's drift"] = equal.reports[0]

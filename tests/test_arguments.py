@@ -94,7 +94,6 @@ def things() -> dict[str, Any]:
     made["model"] = sf.fit(made["release"], order=2)
     made["found"] = sf.mine(BASKETS, 0.2)
     made["numbers"] = sf.Numeric("age", 0, 99, cuts=(30, 60))
-    made["microdata"] = sf.Microdata.read(PEOPLE, "ill")
     made["tree"] = sf.DecisionTree("ill").fit(made["exact"])
     made["bayes"] = sf.NaiveBayes("ill").fit(made["exact"])
     made["guarantee"] = sf.Guarantee(19)
@@ -416,10 +415,8 @@ def joined(column: str) -> sf.Release:
 def constructions() -> dict[str, Call]:
     """What makes each public class."""
     table, model, estimate = thing("table"), thing("model"), thing("estimate")
-    micro = thing("microdata")
     whole: dict[str, Call] = {
         "Answer": (sf.Answer, {"value": 1.0, "stderr": 1.0, "sampling": False, "assumes": None}),
-        "Binning": (sf.Binning, {"method": "width", "count": 3, "cuts": ()}),
         "Bins": (
             sf.Bins,
             {
@@ -467,16 +464,6 @@ def constructions() -> dict[str, Call]:
         "Exact": (sf.Exact, {"records": table}),
         "Guarantee": (sf.Guarantee, {"gamma": 19}),
         "Items": (sf.Items, {"name": "items", "values": ("tea", "jam"), "public": False}),
-        "Microdata": (
-            sf.Microdata,
-            {
-                "table": micro.table,
-                "keys": micro.keys,
-                "confidential": micro.confidential,
-                "binned": (),
-                "source": "these data",
-            },
-        ),
         "Model": (
             sf.Model,
             {
@@ -535,7 +522,7 @@ def methods(folder: Path) -> dict[str, Call]:
     """The methods of the public classes that take arguments; mechanisms have their own."""
     table, model, estimate = thing("table"), thing("model"), thing("estimate")
     domain, release, exact = thing("domain"), thing("release"), thing("exact")
-    micro, guarantee, age = thing("microdata"), thing("guarantee"), thing("numbers")
+    guarantee, age = thing("guarantee"), thing("numbers")
     bins, sex, shop = age.bins(), domain["sex"], thing("shop")["items"]
     answer, cells = sf.Answer(1.0, 1.0), [exact.cells("sex")]
     ledger = sf.Ledger.create(folder / "made.ledger", guarantee)
@@ -549,11 +536,6 @@ def methods(folder: Path) -> dict[str, Call]:
         "Answer.scaled": (answer.scaled, {"factor": 2.0}),
         "Answer.to_arrow": (answer.to_arrow, {"level": 0.9}),
         "Answer.to_dict": (answer.to_dict, {"level": 0.9}),
-        "Binning.edges": (
-            sf.Binning("width", 3).edges,
-            {"numbers": np.arange(10.0)},
-        ),
-        "Binning.parse": (sf.Binning.parse, {"text": "width:3"}),
         "Domain.__contains__": (domain.__contains__, {"name": "sex"}),
         "Domain.__getitem__": (domain.__getitem__, {"name": "sex"}),
         "Domain.axis": (domain.axis, {"name": "sex"}),
@@ -618,25 +600,6 @@ def methods(folder: Path) -> dict[str, Call]:
         "Ledger.of": (ledger.of, {"key": "k"}),
         "Ledger.pending": (ledger.pending, {"key": None}),
         "Ledger.spent": (ledger.spent, {"key": "k"}),
-        "Microdata.alone": (micro.alone, {"position": 0}),
-        "Microdata.check_column": (micro.check_column, {"name": "sex"}),
-        "Microdata.read": (
-            sf.Microdata.read,
-            {
-                "data": PEOPLE,
-                "confidential": "ill",
-                "keys": ["sex"],
-                "bins": None,
-                "nulls": "value",
-                "beside": (),
-                "with_secret": True,
-                "keyless": False,
-            },
-        ),
-        "Microdata.released": (
-            micro.released,
-            {"columns": {"sex": micro.keys[0]}, "raw": False},
-        ),
         "Model.marginal_of": (model.marginal_of, {"axes": (0, 1)}),
         "Model.reaches": (model.reaches, {"axes": (0, 1)}),
         "Model.supposed": (model.supposed, {"axes": (0, 1)}),

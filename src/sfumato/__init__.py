@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     from sfumato.privacy.ledger import Ledger as Ledger
     from sfumato.publish.hide import hide as hide
     from sfumato.publish.identify import identify as identify
-    from sfumato.publish.microdata import Binning as Binning
-    from sfumato.publish.microdata import Microdata as Microdata
     from sfumato.publish.pram import pram as pram
     from sfumato.publish.restriction import read_restrictions as read_restrictions
     from sfumato.publish.suppress import suppress as suppress
@@ -79,7 +77,6 @@ if TYPE_CHECKING:
 # does not need.
 _EXPORTS: dict[str, str] = {
     "Answer": "estimation.estimate:Answer",
-    "Binning": "publish.microdata:Binning",
     "Bins": "domain:Bins",
     "BitFlip": "mechanisms.bitflip:BitFlip",
     "Category": "domain:Category",
@@ -95,7 +92,6 @@ _EXPORTS: dict[str, str] = {
     "Items": "domain:Items",
     "Ledger": "privacy.ledger:Ledger",
     "HadamardResponse": "mechanisms.hadamard:HadamardResponse",
-    "Microdata": "publish.microdata:Microdata",
     "Model": "model.model:Model",
     "NaiveBayes": "mine.bayes:NaiveBayes",
     "Numeric": "domain:Numeric",
@@ -145,6 +141,11 @@ _EXPORTS: dict[str, str] = {
 
 # What version 0.1.0 called it -> what it is called now.
 _FORMER = {"Swapping": "Permuting"}
+# What version 0.2.0 had that is not needed any more -> where it is still, and what to do instead.
+_NEEDLESS = {
+    "Binning": ("publish.former", 'write bins={"age": "frequency:5"}'),
+    "Microdata": ("publish.former", "identify, swap, suppress and pram take records as they are"),
+}
 
 __all__ = ["__version__", *_EXPORTS]
 _load = loading(__name__, _EXPORTS)
@@ -166,6 +167,10 @@ def __getattr__(name: str) -> Any:
             f"sfumato.{name} is now sfumato.{_FORMER[name]}", DeprecationWarning, stacklevel=2
         )
         return globals().get(_FORMER[name]) or __getattr__(_FORMER[name])
+    if name in _NEEDLESS:
+        module, instead = _NEEDLESS[name]
+        warnings.warn(f"sfumato.{name} goes: {instead}", DeprecationWarning, stacklevel=2)
+        return getattr(import_module(f"sfumato.{module}"), name)
     return _load(name)
 
 

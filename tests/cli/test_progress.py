@@ -19,10 +19,9 @@ from sfumato.engines import duckdb
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.model.fitted import fit_release
 from sfumato.publish.cost import classification
-from sfumato.publish.microdata import Coded
-from sfumato.publish.records import read_records, write_records
+from sfumato.publish.records import records_of
 from sfumato.randomness import seeded
-from sfumato.table import delimited, propose, reader_of
+from sfumato.table import delimited, propose, reader_of, save
 from sfumato.telling import Telling, silent
 from sfumato.verbs import perturb
 
@@ -34,19 +33,10 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.fixture
-def columns() -> list[Coded]:
-    """A key, a confidential column and its release, 300 records each."""
-    codes = seeded(1).below(3, 900).reshape(3, 300).astype(np.int32)
-    return [Coded(name, part, ("a", "b", "c")) for name, part in zip("kcr", codes, strict=True)]
-
-
 @pytest.mark.parametrize(("model", "classifiers"), [("tree", 22), ("bayes", 20)])
-def test_the_cost_to_a_classifier_is_told_step_by_step(
-    model: str, classifiers: int, columns: list[Coded]
-) -> None:
+def test_the_cost_to_a_classifier_is_told_step_by_step(model: str, classifiers: int) -> None:
     told: list[float] = []
-    key, truth, release = columns
+    key, truth, release = seeded(1).below(3, 900).reshape(3, 300).astype(np.int32)
     classification(
         [key],
         truth,
@@ -106,9 +96,9 @@ def test_reading_tells_how_much_of_the_file_is_read(
     incomes = pa.table(
         {"income": seeded(1).below(10**9, 100_000), "town": ["Lyon", "Turin"] * 50_000}
     )
-    write_records(incomes, tmp_path / name)
+    save(records_of(incomes), tmp_path / name)
     schema = propose(tmp_path / name).domain
-    for read in (propose, read_records, lambda given: given.table(schema)):
+    for read in (propose, records_of, lambda given: given.table(schema)):
         shares: list[float] = []
         reader = reader_of(tmp_path / name)
         reader.tell = told_to(shares)

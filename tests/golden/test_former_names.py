@@ -48,3 +48,17 @@ def test_the_names_of_a_plan() -> None:
         assert plan.outlook is plan.sample_sizes
     with pytest.warns(DeprecationWarning, match=r"is now Plan\.excluded"):
         assert plan.aside is plan.excluded
+
+
+def test_microdata_and_binnings_of_0_2_0() -> None:
+    people = {"age": [31, 31, 52, 60], "ill": ["no", "yes", "no", "no"]}
+    with pytest.warns(DeprecationWarning, match="take records as they are"):
+        read = sfumato.Microdata.read
+    with pytest.warns(DeprecationWarning, match="frequency:5"):
+        binning = sfumato.Binning
+    for cut in (binning("frequency", 2), binning.parse("frequency:2"), "frequency:2"):
+        former = sfumato.identify(read(people, "ill", bins={"age": cut}))
+        assert former == sfumato.identify(people, confidential="ill", bins={"age": "frequency:2"})
+    assert binning("cuts", cuts=(40,)).edges(people["age"]).tolist() == [40]
+    with pytest.raises(sfumato.SfumatoError, match="no column 'il'"):
+        read(people, "il")

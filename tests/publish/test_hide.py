@@ -371,9 +371,6 @@ def test_a_wrong_argument_is_named(
         sf.hide(baskets, patterns, **{"min_count": 3, **how})
 
 
-def test_the_call_of_the_first_version_still_works_and_says_what_it_is_now(baskets: Bits) -> None:
-    with pytest.warns(DeprecationWarning, match="now hide"):
-        report = sf.hide(baskets, NAMES, SECRET, MIN_COUNT, rng=seeded(1)).report
-    assert report.hiding_failure == 0
+def test_the_others_must_be_named() -> None:
     with pytest.raises(ParameterError, match="name the others"):
         sf.hide(LISTS, ["tea"], 3)

@@ -8,7 +8,7 @@ import pytest
 
 from sfumato.errors import DataError, ParameterError, SchemaError
 from sfumato.publish.identify import identify, risk_of
-from sfumato.publish.microdata import Binning, Coded, Microdata, pattern_numbers
+from sfumato.publish.records import binning, columns_of, cut, parted, patterns, records_of
 
 
 def people(rows: int = 500, seed: int = 3) -> pa.Table:
@@ -43,8 +43,7 @@ def slow_counts(table: pa.Table, keys: list[str], confidential: list[str]) -> tu
 
 def test_counts_agree_with_the_slow_answer() -> None:
     table, keys = people(), ["age", "town", "sex"]
-    data = Microdata.read(table, ["illness", "income"])
-    found = identify(data)
+    found = identify(table, confidential=["illness", "income"])
     assert found.confidential == ("illness", "income", "illness × income")
     for risk, columns in zip(
         found.risks, (["illness"], ["income"], ["illness", "income"]), strict=True
@@ -55,7 +54,7 @@ def test_counts_agree_with_the_slow_answer() -> None:
 
 def test_dropping_a_column_saves_what_recounting_says() -> None:
     table = people()
-    found = identify(Microdata.read(table.drop(["income"]), ["illness"]))
+    found = identify(table.drop(["income"]), confidential="illness")
     for role in found.columns:
         kept = [name for name in ("age", "town", "sex") if name != role.name]
         unique, collective, _ = slow_counts(table, kept, ["illness"])
@@ -66,8 +65,8 @@ def test_dropping_a_column_saves_what_recounting_says() -> None:
 
 def test_risk_measures_of_a_table_made_for_them() -> None:
     table = pa.table({"key": list("aaabbbb"), "secret": [0, 0, 1, 0, 1, 2, 2]})
-    data = Microdata.read(table, ["secret"])
-    risk = risk_of(data.keys, data.confidential[0])
+    data = records_of(table)
+    risk = risk_of(patterns(columns_of(data, ["key"])), data.column("secret"))
     assert (risk.k_anonymity, risk.l_diversity, risk.sample_uniques, risk.mean_group) == (
         3,
         2,
@@ -80,12 +79,9 @@ def test_risk_measures_of_a_table_made_for_them() -> None:
 
 def test_pattern_numbers_survive_more_combinations_than_a_word_holds() -> None:
     rng = np.random.default_rng(1)
-    columns = [
-        Coded(str(i), rng.integers(0, 2, 50).astype(np.int32), tuple(range(100_000)))
-        for i in range(12)
-    ]
-    rows = [tuple(column.codes[row] for column in columns) for row in range(50)]
-    numbers = pattern_numbers(columns)
+    columns = [99_999 * rng.integers(0, 2, 50) for _ in range(12)]
+    rows = [tuple(column[row] for column in columns) for row in range(50)]
+    numbers = patterns(columns)
     assert len(set(numbers.tolist())) == len(Counter(rows))
     assert all(
         (numbers[i] == numbers[j]) == (rows[i] == rows[j]) for i in range(50) for j in range(50)
@@ -98,41 +94,38 @@ def test_pattern_numbers_survive_more_combinations_than_a_word_holds() -> None:
 )
 def test_numbers_are_binned_on_request(text: str, labels: tuple[str, ...]) -> None:
     table = people(2000)
-    data = Microdata.read(table, ["illness"], keys=["age"], bins={"age": Binning.parse(text)})
-    assert data.keys[0].values == labels
+    assert cut(records_of(table), {"age": text}).domain["age"].labels == labels
 
 
 def test_equal_frequency_bins_hold_equal_shares() -> None:
-    data = Microdata.read(
-        people(5000), ["illness"], keys=["age"], bins={"age": Binning.parse("frequency:4")}
-    )
-    assert np.abs(data.keys[0].counts() / 5000 - 0.25).max() < 0.02
+    ages = cut(records_of(people(5000)), {"age": "frequency:4"}).column("age")
+    assert np.abs(np.bincount(ages) / 5000 - 0.25).max() < 0.02
 
 
 def test_nulls_are_a_value_of_their_own_or_an_error() -> None:
     table = pa.table(
         {"age": [30, 40, None, None], "town": ["a", None, "a", "a"], "secret": ["x", "y", "x", "y"]}
     )
-    data = Microdata.read(table, ["secret"], bins={"age": Binning.parse("35")})
-    assert data.keys[0].values == ("[30,35)", "[35,40]", None)
-    assert risk_of(data.keys, data.confidential[0]).unique == 2
+    data, keys, _ = parted(records_of(table), "secret", bins={"age": "35"})
+    assert data.domain["age"].values == ("[30,35)", "[35,40]", None)
+    assert risk_of(patterns(columns_of(data, keys)), data.column("secret")).unique == 2
     with pytest.raises(DataError, match="column 'age' has 2 nulls"):
-        Microdata.read(table, ["secret"], nulls="error")
+        parted(records_of(table), "secret", nulls="error")
 
 
 def test_bad_input_is_refused_in_the_callers_words() -> None:
     table = people()
     with pytest.raises(SchemaError, match=r"no column 'ilness'.*did you mean 'illness'"):
-        Microdata.read(table, ["ilness"])
+        identify(table, confidential="ilness")
     with pytest.raises(DataError, match=r"'town' has 1 value"):
-        Microdata.read(pa.table({"a": [1, 2], "town": ["x", "x"]}), ["town"])
+        identify(pa.table({"a": [1, 2], "town": ["x", "x"]}), confidential="town")
     with pytest.raises(ParameterError, match="every column is confidential"):
-        Microdata.read(pa.table({"a": [1, 2]}), ["a"])
+        identify(pa.table({"a": [1, 2]}), confidential="a")
     with pytest.raises(DataError, match="does not hold numbers only"):
-        Microdata.read(table, ["illness"], bins={"town": Binning.parse("width:3")})
+        identify(table, confidential="illness", bins={"town": "width:3"})
     for text in ("width:1", "magic:3", "3,2", "width:x"):
         with pytest.raises(ParameterError):
-            Binning.parse(text)
+            binning(text)
 
 
 def test_words_have_no_bins_to_try_and_nulls_are_in_one_of_their_own() -> None:
@@ -148,12 +141,6 @@ def test_words_have_no_bins_to_try_and_nulls_are_in_one_of_their_own() -> None:
     assert age.bins == next(role.values for role in cut.columns if role.name == "age") == 5
 
 
-def test_the_call_of_the_first_version_still_works() -> None:
-    data = Microdata.read(people().drop(["income"]), ["illness"])
-    with pytest.warns(DeprecationWarning, match="try_bins"):
-        assert identify(data, bins=5) == identify(data, try_bins=5)
-
-
 @pytest.mark.parametrize(("beside", "role"), [((), "confidential"), (("town",), "a weight")])
 def test_a_column_is_not_a_key_and_something_else_as_well(
     beside: tuple[str, ...], role: str
@@ -161,4 +148,4 @@ def test_a_column_is_not_a_key_and_something_else_as_well(
     """It was left out of the keys without a word, and the dossier named it among them no more."""
     keys = ["age", *(beside or ("illness",))]
     with pytest.raises(ParameterError, match=f"is named a key and {role}"):
-        Microdata.read(people(), "illness", keys=keys, beside=beside)
+        parted(records_of(people()), "illness", keys=keys, beside=beside)

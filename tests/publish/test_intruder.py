@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from itertools import permutations
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ import pytest
 import sfumato as sf
 from sfumato.errors import ParameterError, PrivacyError
 from sfumato.publish import refusal
-from sfumato.publish.microdata import Microdata
+from sfumato.publish.records import columns_of, parted, patterns, records_of
 from sfumato.publish.swap import SwapRelease, swap
 from sfumato.randomness import seeded
 
@@ -176,15 +177,13 @@ def test_who_weighs_the_keys_learns_from_the_others_alone() -> None:
     rng = np.random.default_rng(1)
     rows = 4000
     table = pa.table({"who": np.arange(rows), "ill": rng.choice(["no", "yes"], rows)})
-    data = Microdata.read(table, "ill")
+    data = records_of(table)
     from sfumato.publish.identify import status_of
     from sfumato.publish.intruder import intruder_of
-    from sfumato.publish.microdata import Coded
 
-    truth = data.confidential[0]
-    shown = Coded("ill", rng.integers(0, 2, rows).astype(np.int32), truth.values)
-    key = (Coded("half", (np.arange(rows) % 2).astype(np.int32), (0, 1)),)
-    found = intruder_of(key, status_of(data.keys, truth), truth, shown)
+    truth, shown = data.column("ill"), rng.integers(0, 2, rows)
+    status = status_of(patterns(columns_of(data, ["who"])), truth)
+    found = intruder_of([np.arange(rows) % 2], status, data.domain["ill"], truth, shown)
     assert abs((found.weighing_keys or 0) - 0.5) < 5 * 0.5 / np.sqrt(rows)
 
 
@@ -223,11 +222,11 @@ def test_an_optimum_under_the_limit_is_that_of_every_table_that_keeps_it() -> No
     release = swap(
         table, 0.6, confidential="secret", max_posterior=0.8, classifier="none", rng=seeded(1)
     )
-    data = Microdata.read(table, "secret")
+    data, keys, _ = parted(records_of(table), "secret")
     from sfumato.publish.conditional import simple_bayes
 
-    posterior = simple_bayes(data.keys, data.confidential[0], np.arange(7))
-    true = data.confidential[0].codes
+    true = data.column("secret")
+    posterior = simple_bayes(columns_of(data, keys), true, 2, np.arange(7))
     best = np.inf
     for dealt in set(permutations(true.tolist())):
         shown = np.array(dealt)
@@ -252,10 +251,9 @@ def test_binned_keys_are_released_in_their_bins() -> None:
         rng=seeded(1),
     )
     assert set(release.table["age"].to_pylist()) == {"[18,40)", "[40,60)", "[60,89]"}
-    data = Microdata.read(people, "income", bins={"age": "40,60", "shoe": "width:3"})
     unique = release.reports[0].cost.before.sample_uniques
     assert release.released_risks["income"].sample_uniques == unique
-    assert data.table["age"].to_pylist() == people["age"].to_pylist()
+    assert records_of(people).to_arrow()["age"].to_pylist() == people["age"].to_pylist()
 
 
 def test_raw_keys_are_released_only_if_asked_and_counted_as_they_go_out() -> None:
@@ -364,10 +362,10 @@ def test_adult_is_not_inverted(data_dir: Path) -> None:
         ["fnlwgt", "split", "education_num", "capital_gain", "capital_loss"]
     )
     bins = {"age": "frequency:4", "hours_per_week": "frequency:4"}
-    data = Microdata.read(table, "income", bins=bins)
+    how: dict[str, Any] = {"confidential": "income", "bins": bins, "classifier": "none"}
     with pytest.raises(PrivacyError, match="the totals of 'income' cannot stay"):
-        swap(data, 0.5, classifier="none", rng=seeded(1))
-    report = swap(data, 0.5, drift=None, classifier="none", rng=seeded(1)).reports[0]
+        swap(table, 0.5, rng=seeded(1), **how)
+    report = swap(table, 0.5, drift=None, rng=seeded(1), **how).reports[0]
     worst = report.cost.intruder.worst
     assert report.optimal and worst is not None and worst.posterior <= 0.9
     intruder = report.cost.intruder

@@ -9,8 +9,8 @@ import pytest
 import sfumato as sf
 from sfumato.errors import DataError, ParameterError
 from sfumato.publish.identify import identify
-from sfumato.publish.microdata import Microdata, pattern_numbers
 from sfumato.publish.population import population_risk
+from sfumato.publish.records import patterns, records_of
 
 
 def everyone(seed: int = 1, people: int = 60_000) -> pa.Table:
@@ -33,14 +33,14 @@ def truth(pattern: np.ndarray, rows: np.ndarray) -> tuple[int, float, float]:
 
 def test_a_sample_of_independent_keys_tells_the_population() -> None:
     table = everyone()
-    data = Microdata.read(table, "ill")
-    pattern = pattern_numbers(data.keys)
+    keys = table.drop(["ill"])
+    pattern = patterns(records_of(keys).columns)
     off, errors, pairs = [], [], []
     for seed in range(30):
         rng = np.random.default_rng(100 + seed)
         rows = np.sort(rng.choice(len(pattern), 6_000, replace=False))
-        sample = Microdata.read(table.take(pa.array(rows)), "ill")
-        found = population_risk(sample.keys, np.full(6_000, 10.0))
+        sample = records_of(keys.take(pa.array(rows)))
+        found = population_risk(sample.columns, np.full(6_000, 10.0))
         unique, matches, right = truth(pattern, rows)
         pairs.append((found.population_uniques, unique, found.expected_matches, matches))
         assert found.right_matches is not None
@@ -60,8 +60,7 @@ def test_weights_count_as_if_each_record_had_them() -> None:
     numbers stay near the truth, which equal weights would miss.
     """
     table = everyone(seed=3)
-    data = Microdata.read(table, "ill")
-    pattern = pattern_numbers(data.keys)
+    pattern = patterns(records_of(table.drop(["ill"])).columns)
     rng = np.random.default_rng(5)
     dense = np.asarray(table["key0"]) % 2 == 0
     drawn = rng.random(len(pattern)) < np.where(dense, 0.4, 0.04)
@@ -84,9 +83,7 @@ def test_risk_by_weights_is_the_mean_of_one_over_the_people() -> None:
     """E[1/F] of the negative binomial, drawn a million times."""
     rng = np.random.default_rng(1)
     for held, weight in ((1, 10.0), (2, 4.0), (60, 3.0)):
-        keys = Microdata.read(
-            pa.table({"k": ["x"] * held + ["y"], "s": ["a"] * held + ["b"]}), "s"
-        ).keys
+        keys = records_of({"k": ["x"] * held + ["y"]}).columns
         found = population_risk(keys, np.append(np.full(held, weight), 1.0)).weighted_matches
         people = held + rng.negative_binomial(held, 1 / weight, 1_000_000)
         assert found == pytest.approx(held * (1 / people).mean() + 1, rel=0.005)
@@ -105,7 +102,7 @@ def test_adult_as_the_population_of_its_own_samples(data_dir: Path) -> None:
 
     names = ["age", "workclass", "education", "marital_status", "sex", "income"]
     table = csv.read_csv(data_dir / "adult.csv.gz").select(names)
-    pattern = pattern_numbers(Microdata.read(table, "income").keys)
+    pattern = patterns(records_of(table.drop(["income"])).columns)
     rows = np.sort(np.random.default_rng(1).choice(len(pattern), 4_884, replace=False))
     found = identify(
         table.take(pa.array(rows)), confidential="income", population=len(pattern)

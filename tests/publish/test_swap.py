@@ -21,9 +21,9 @@ from sfumato.publish import refusal
 from sfumato.publish.conditional import conditional_named, simple_bayes, smoothed_tree
 from sfumato.publish.cost import two_way_changes
 from sfumato.publish.greedy import phase_one, phase_two
-from sfumato.publish.identify import status_of
+from sfumato.publish.identify import Status, status_of
 from sfumato.publish.intruder import believer_of
-from sfumato.publish.microdata import Binning, Coded, Microdata, microdata_of
+from sfumato.publish.records import columns_of, joined, parted, patterns, records_of
 from sfumato.publish.swap import METHODS, exchange_of, swap
 from sfumato.publish.units import number_of_changes, units_of
 from sfumato.randomness import seeded
@@ -49,59 +49,69 @@ def people(rows: int = 1500, seed: int = 3) -> pa.Table:
     )
 
 
+HOW: dict[str, Any] = {"confidential": "illness", "bins": {"age": "frequency:12"}}
+
+
 @pytest.fixture(scope="module")
-def data() -> Microdata:
-    return Microdata.read(
-        people().drop(["poor"]), ["illness"], bins={"age": Binning.parse("frequency:12")}
-    )
+def data() -> pa.Table:
+    return people().drop(["poor"])
+
+
+def status(data: pa.Table) -> Status:
+    table, keys, _ = parted(records_of(data), **HOW)
+    return status_of(patterns(columns_of(table, keys)), table.column("illness"))
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_each_method_changes_just_what_it_may(data: Microdata, method: str) -> None:
+def test_each_method_changes_just_what_it_may(data: pa.Table, method: str) -> None:
     release = swap(
         data,
         0.4,
+        **HOW,
         method=method,
         drift=0 if method == "optimal" else None,
         classifier="none",
         rng=seeded(1),
     )
-    truth = data.confidential[0]
-    status = status_of(data.keys, truth)
-    true = np.array(data.table["illness"].to_pylist())
+    found = status(data)
+    true = np.array(data["illness"].to_pylist())
     changed = np.array(release.table["illness"].to_pylist()) != true
     assert (changed == release.changed).all()
-    assert changed[status.unique].sum() == np.ceil(0.4 * status.unique.sum())
-    assert not changed[~status.identifiable].any()
-    groups = np.bincount(status.pattern[changed & status.collective], minlength=len(status.size))
-    assert (groups[np.unique(status.pattern[status.collective])] == 1).all()
-    assert release.table.drop(["illness", "age"]).equals(data.table.drop(["illness", "age"]))
+    assert changed[found.unique].sum() == np.ceil(0.4 * found.unique.sum())
+    assert not changed[~found.identifiable].any()
+    groups = np.bincount(found.pattern[changed & found.collective], minlength=len(found.size))
+    assert (groups[np.unique(found.pattern[found.collective])] == 1).all()
+    assert release.table.drop(["illness", "age"]).equals(data.drop(["illness", "age"]))
     report = release.reports[0]
     assert report.marginal_drift == 0 or method != "optimal"
     assert report.cost.after.collective == 0
 
 
-def test_the_optimum_is_never_above_greedy_at_greedys_drift(data: Microdata) -> None:
+def test_the_optimum_is_never_above_greedy_at_greedys_drift(data: pa.Table) -> None:
     greedy, by_chance = (
-        swap(data, 0.4, method=method, drift=None, classifier="none", rng=seeded(1)).reports[0]
+        swap(data, 0.4, **HOW, method=method, drift=None, classifier="none", rng=seeded(1)).reports[
+            0
+        ]
         for method in ("greedy", "random")
     )
     # Greedy keeps the totals of U and of V apart, so the totals of V drift where one value leads
     # it.
     optimal = swap(
-        data, 0.4, drift=greedy.marginal_drift, classifier="none", rng=seeded(1)
+        data, 0.4, **HOW, drift=greedy.marginal_drift, classifier="none", rng=seeded(1)
     ).reports[0]
     assert optimal.optimal
     assert optimal.objective <= greedy.objective + 1e-9 < by_chance.objective
 
 
-def test_greedy_makes_the_swaps_of_the_written_out_list(data: Microdata) -> None:
+def test_greedy_makes_the_swaps_of_the_written_out_list(data: pa.Table) -> None:
     """The paper's step 3 with every admissible swap listed and sorted, against classes
     and a heap.
     """
-    units = units_of(data, seeded(1))
+    table, keys, secret = parted(records_of(data), **HOW)
+    known, (_, codes, parts) = columns_of(table, keys), joined(table, secret)
+    units = units_of(known, [codes], seeded(1))
     chosen = np.arange(60)
-    whole = exchange_of(data, units, 20, simple_bayes)
+    whole = exchange_of(known, codes, parts, units, 20, simple_bayes)
     problem = type(whole)(whole.posterior[chosen], whole.true[chosen], whole.may_stay[chosen], 20)
     start = phase_one(problem, seeded(2))
     assert problem.cost(phase_two(problem, start)) == pytest.approx(
@@ -137,98 +147,98 @@ def _admissible(a, b, c, d, first_unique, second_unique):
     return a == c or len({a, b, c, d}) == 4  # rule 4
 
 
-def test_a_small_drift_allowed_cannot_cost_more(data: Microdata) -> None:
-    tight = swap(data, 0.4, classifier="none", rng=seeded(1)).reports[0]
-    loose = swap(data, 0.4, classifier="none", drift=40, rng=seeded(1)).reports[0]
+def test_a_small_drift_allowed_cannot_cost_more(data: pa.Table) -> None:
+    tight = swap(data, 0.4, **HOW, classifier="none", rng=seeded(1)).reports[0]
+    loose = swap(data, 0.4, **HOW, classifier="none", drift=40, rng=seeded(1)).reports[0]
     assert loose.objective < tight.objective
     assert loose.marginal_drift <= 40
 
 
-def test_secure_by_default_and_ties_fall_anew(data: Microdata) -> None:
+def test_secure_by_default_and_ties_fall_anew(data: pa.Table) -> None:
     """One member of each group is drawn: two secure runs agree on all draws with chance 2^-groups
     or less.
     """
-    groups = status_of(data.keys, data.confidential[0]).groups
+    groups = status(data).groups
     assert groups > 30
-    first, second = (swap(data, 0.4, classifier="none").changed for _ in range(2))
+    first, second = (swap(data, 0.4, **HOW, classifier="none").changed for _ in range(2))
     assert (first != second).any()
 
 
-def test_the_report_does_not_say_who_was_changed(data: Microdata) -> None:
-    text = json.dumps(swap(data, 0.4, classifier="none", rng=seeded(1)).to_dict())
+def test_the_report_does_not_say_who_was_changed(data: pa.Table) -> None:
+    text = json.dumps(swap(data, 0.4, **HOW, classifier="none", rng=seeded(1)).to_dict())
     assert len(text) < 10_000
 
 
 def test_attacker_is_right_about_half_when_half_of_the_unique_change() -> None:
     table = pa.table({"id": np.arange(400), "secret": np.arange(400) % 4})
-    found = swap(Microdata.read(table, ["secret"]), 0.5, classifier="none", rng=seeded(1)).to_dict()
+    found = swap(table, 0.5, confidential="secret", classifier="none", rng=seeded(1)).to_dict()
     assert found["attack"]["before"]["identifiable"] == 1
     assert found["attack"]["after"]["identifiable"] == 0.5
     assert found["changed"] == 200
 
 
 def test_one_who_believes_splits_ties() -> None:
-    keys = (Coded("k", np.zeros(4, dtype=np.int32), ("only",)),)
-    truth = Coded("s", np.array([0, 0, 0, 0], dtype=np.int32), ("x", "y"))
-    shown = Coded("s", np.array([0, 0, 1, 1], dtype=np.int32), ("x", "y"))
-    assert believer_of(status_of(keys, truth), truth, shown).everyone == 0.5
+    pattern, truth, shown = np.zeros(4, dtype=np.int64), np.zeros(4, dtype=int), np.arange(4) // 2
+    assert believer_of(status_of(pattern, truth), truth, shown).everyone == 0.5
 
 
 def test_several_confidential_columns_in_turn_and_jointly() -> None:
-    data = Microdata.read(people(), ["illness", "poor"])
-    in_turn = swap(data, 0.3, classifier="none", rng=seeded(1))
-    jointly = swap(data, 0.3, classifier="none", jointly=True, rng=seeded(1))
+    data, how = people(), {"confidential": ["illness", "poor"], "classifier": "none"}
+    in_turn = swap(data, 0.3, **how, rng=seeded(1))
+    jointly = swap(data, 0.3, **how, jointly=True, rng=seeded(1))
     assert [report.confidential for report in in_turn.reports] == ["illness", "poor"]
     assert [report.confidential for report in jointly.reports] == ["illness × poor"]
     for release in (in_turn, jointly):
-        assert release.table.schema.equals(data.table.schema)
+        assert release.table.schema.equals(data.schema)
         assert set(release.to_dict()) >= {"changed", "objective", "marginal_drift", "optimal"}
         assert release.to_dict()["optimal"]
     both = [
         sorted(map(str, zip(t["illness"].to_pylist(), t["poor"].to_pylist(), strict=True)))
-        for t in (data.table, jointly.table)
+        for t in (data, jointly.table)
     ]
     assert both[0] == both[1]
 
 
-def test_classification_is_measured_and_the_tree_posterior_is_one(data: Microdata) -> None:
-    found = swap(data, 0.4, conditional="tree", rng=seeded(1)).reports[0]
+def test_classification_is_measured_and_the_tree_posterior_is_one(data: pa.Table) -> None:
+    found = swap(data, 0.4, **HOW, conditional="tree", rng=seeded(1)).reports[0]
     assert found.cost.classification is not None
     assert 0 < found.cost.classification.trained_on_truth < 1
-    posterior = smoothed_tree(data.keys, data.confidential[0], np.arange(50))
+    table, keys, _ = parted(records_of(data), **HOW)
+    codes = np.asarray(table.column("illness"))
+    posterior = smoothed_tree(columns_of(table, keys), codes, 3, np.arange(50))
     assert (
         posterior.shape == (50, 3) and np.allclose(posterior.sum(axis=1), 1) and posterior.min() > 0
     )
-    again = swap(data, 0.4, classifier="bayes", rng=seeded(1)).reports[0].cost.classification
+    again = swap(data, 0.4, **HOW, classifier="bayes", rng=seeded(1)).reports[0].cost.classification
     assert again is not None and again.model == "bayes"
 
 
 def test_bad_proportions_are_refused() -> None:
-    binary = Microdata.read(people().drop(["illness"]), ["poor"])
+    binary = people().drop(["illness"])
     with pytest.raises(PrivacyError, match="flipping them back"):
-        swap(binary, 1.0)
+        swap(binary, 1.0, confidential="poor")
     for proportion in (0.0, -1.0, 1.01):
         with pytest.raises(ParameterError, match="outside"):
-            swap(binary, proportion)
+            swap(binary, proportion, confidential="poor")
     with pytest.raises(ParameterError, match="no swapping method"):
-        swap(binary, 0.5, method="magic")
+        swap(binary, 0.5, method="magic", confidential="poor")
     with pytest.raises(PrivacyError, match="greedy moved the totals of 'poor' by"):
-        swap(binary, 0.5, method="greedy", drift=2)
+        swap(binary, 0.5, method="greedy", drift=2, confidential="poor")
     with pytest.raises(ParameterError, match="drift=-1"):
-        swap(binary, 0.5, drift=-1)
+        swap(binary, 0.5, drift=-1, confidential="poor")
 
 
 def test_two_values_never_flip_all_of_the_unique_records() -> None:
-    data = Microdata.read(pa.table({"id": [1, 2, 3], "secret": [0, 1, 1]}), ["secret"])
-    release = swap(data, 0.99, classifier="none", rng=seeded(1))
+    data = pa.table({"id": [1, 2, 3], "secret": [0, 1, 1]})
+    release = swap(data, 0.99, confidential="secret", classifier="none", rng=seeded(1))
     assert release.to_dict()["changed"] == 2
     assert "flipping all" in release.to_dict()["notes"][0]
 
 
 def test_nothing_identifiable_is_nothing_to_do() -> None:
-    data = Microdata.read(pa.table({"key": ["a", "a"] * 5, "secret": ["x", "y"] * 5}), ["secret"])
-    release = swap(data, 0.5, classifier="none")
-    assert release.table.equals(data.table)
+    data = pa.table({"key": ["a", "a"] * 5, "secret": ["x", "y"] * 5})
+    release = swap(data, 0.5, confidential="secret", classifier="none")
+    assert release.table.equals(data)
     assert (
         release.to_dict()["changed"] == 0 and "nothing was changed" in release.to_dict()["notes"][0]
     )
@@ -236,7 +246,7 @@ def test_nothing_identifiable_is_nothing_to_do() -> None:
 
 @pytest.fixture
 def forms(tmp_path: Path) -> dict[str, Any]:
-    """The same people as Arrow, frames, files and microdata."""
+    """The same people as Arrow, frames and files."""
     table = people(400).drop(["poor"])
     pyarrow.csv.write_csv(table, tmp_path / "people.csv")
     pyarrow.parquet.write_table(table, tmp_path / "people.parquet")
@@ -269,10 +279,8 @@ def test_records_come_in_every_form_and_go_out_as_they_came(
         assert sf.identify(tmp_path / f"{form}.parquet", confidential="illness").risk.records == 400
         with pytest.raises(FileError, match="exists"):
             release.save(tmp_path / f"{form}.parquet")
-    read = Microdata.read(forms["csv"], "illness")
-    assert sf.identify(read).risk == wanted
-    with pytest.raises(ParameterError, match="read already, so confidential cannot be chosen"):
-        sf.identify(read, confidential="town")
+    assert sf.identify(records_of(forms["csv"]), confidential="illness").risk == wanted
+    assert sf.identify(sf.read(forms["arrow"]), confidential="illness").risk == wanted
     with pytest.raises(DataError, match="cannot read records from int"):
         sf.identify(3, confidential="illness")
     with pytest.raises(ParameterError, match="hide is for baskets"):
@@ -306,20 +314,20 @@ def test_columns_beside_the_keys_are_named_where_they_tell_more_apart() -> None:
 
 
 def test_the_change_of_two_columns_is_their_total_variation() -> None:
-    key = Coded("key", np.array([0, 0, 1, 1, 1], dtype=np.int32), ("a", "b"))
-    truth = Coded("ill", np.array([0, 1, 0, 0, 1], dtype=np.int32), ("no", "yes"))
-    shown = Coded("ill", np.array([1, 1, 0, 0, 0], dtype=np.int32), ("no", "yes"))
-    assert two_way_changes([key], truth, shown) == {"key": pytest.approx(2 / 5)}
-    assert two_way_changes([key], truth, truth) == {"key": 0.0}
+    table = records_of({"key": ["a", "a", "b", "b", "b"]})
+    truth, shown = np.array([0, 1, 0, 0, 1]), np.array([1, 1, 0, 0, 0])
+    assert two_way_changes(table, ["key"], truth, shown) == {"key": pytest.approx(2 / 5)}
+    assert two_way_changes(table, ["key"], truth, truth) == {"key": 0.0}
 
 
 def every_release(people: pa.Table, wanted: int, limit: float) -> tuple[int, float, int] | None:
     """The least drift over the wanted number of changes, one more and one less, and the least
     objective with the first of these that has it: by trying all releases.
     """
-    data = microdata_of(people, "ill")
-    units = units_of(data, seeded(1))
-    problem = exchange_of(data, units, wanted, conditional_named("bayes"))
+    table, keys, secret = parted(records_of(people), "ill")
+    known, (_, codes, parts) = columns_of(table, keys), joined(table, secret)
+    units = units_of(known, [codes], seeded(1))
+    problem = exchange_of(known, codes, parts, units, wanted, conditional_named("bayes"))
     free, most = problem.may_stay, int(problem.may_stay.sum()) - (problem.values == 2)
     found: dict[int, tuple[int, float]] = {}
     for choice in product(range(problem.values), repeat=problem.units):
@@ -352,9 +360,9 @@ def test_any_drift_is_the_least_that_can_be_had_at_the_least_cost(
     limit = float(rng.choice([0.6, 0.8, 1.0]))
     assume(len(set(ill.tolist())) > 1)
     share_changed = float(rng.choice([0.3, 0.5, 0.7]))
-    data = microdata_of(people, "ill")
-    units = units_of(data, seeded(1))
-    wanted, _ = number_of_changes(units, share_changed, data.confidential[0])
+    table, known, secret = parted(records_of(people), "ill")
+    units = units_of(columns_of(table, known), columns_of(table, secret), seeded(1))
+    wanted, _ = number_of_changes(units, share_changed, table.domain["ill"].size)
     assume(units.unique > 1)
     best = every_release(people, wanted, limit)
     how: dict[str, Any] = {"confidential": "ill", "classifier": "none", "max_posterior": limit}

@@ -6,7 +6,7 @@ import pytest
 from papers.li_sarkar import insurance, worked_example
 from sfumato.publish.greedy import plan_flows
 from sfumato.publish.identify import identify, status_of
-from sfumato.publish.microdata import Microdata
+from sfumato.publish.records import columns_of, patterns, records_of
 from sfumato.publish.swap import swap
 from sfumato.randomness import seeded
 
@@ -23,20 +23,17 @@ TABLE_3 = """
 """
 
 
-@pytest.fixture(scope="module")
-def data() -> Microdata:
-    return Microdata.read(insurance(), ["Amount"])
-
-
-def test_table_1_status(data: Microdata) -> None:
-    status = status_of(data.keys, data.confidential[0])
+def test_table_1_status() -> None:
+    data = records_of(insurance())
+    keys = patterns(columns_of(data, ["Age", "Gender", "Location"]))
+    status = status_of(keys, data.column("Amount"))
     assert (np.flatnonzero(status.unique) + 1).tolist() == [1, 6, 7, 10, 13, 16]
     assert (np.flatnonzero(status.collective) + 1).tolist() == [2, 3, 4, 5, 11, 12]
     assert status.groups == 3
 
 
-def test_identify_has_the_documented_shape(data: Microdata) -> None:
-    found = identify(data).to_dict()
+def test_identify_has_the_documented_shape() -> None:
+    found = identify(insurance(), confidential="Amount").to_dict()
     wanted = {"records": 16, "unique": 6, "collective": 6, "groups": 3, "unidentifiable": 4}
     assert {name: found[name] for name in wanted} == wanted
     assert found["k_anonymity"] == 1 and found["l_diversity"] == 1 and found["sample_uniques"] == 6
@@ -74,8 +71,8 @@ def test_the_three_objectives() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_swap_reaches_the_optimum_whatever_the_seed(data: Microdata, seed: int) -> None:
-    release = swap(data, 0.5, classifier="none", rng=seeded(seed))
+def test_swap_reaches_the_optimum_whatever_the_seed(seed: int) -> None:
+    release = swap(insurance(), 0.5, confidential="Amount", classifier="none", rng=seeded(seed))
     found = release.to_dict()
     assert found["objective"] == pytest.approx(2.1353, abs=5e-5)
     assert (found["changed"], found["marginal_drift"], found["optimal"]) == (6, 0, True)
@@ -85,7 +82,8 @@ def test_swap_reaches_the_optimum_whatever_the_seed(data: Microdata, seed: int) 
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_greedy_is_never_below_the_optimum(data: Microdata, seed: int) -> None:
-    found = swap(data, 0.5, method="greedy", classifier="none", rng=seeded(seed)).to_dict()
+def test_greedy_is_never_below_the_optimum(seed: int) -> None:
+    how = {"confidential": "Amount", "method": "greedy", "classifier": "none"}
+    found = swap(insurance(), 0.5, rng=seeded(seed), **how).to_dict()
     assert found["objective"] > 2.1353 - 1e-4
     assert (found["changed"], found["marginal_drift"], found["optimal"]) == (6, 0, False)

@@ -31,7 +31,6 @@ from sfumato.plots import Marginal, marginals
 from sfumato.printable import percent
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.publish.hide import hide
-from sfumato.publish.microdata import Microdata
 from sfumato.publish.swap import swap
 from sfumato.randomness import Keystream
 from sfumato.report import Block, Code, Heading, Listing, Note, Paragraph, Picture
@@ -286,8 +285,10 @@ class Demonstration:
         few = min(self.rows, PUBLISHED)
         people, _ = survey(few, self.data.derive(2))
         swapped = swap(
-            Microdata.read(people, ["income"], keys=["age", "sex", "region", "systolic"]),
+            people,
             0.5,
+            confidential="income",
+            keys=["age", "sex", "region", "systolic"],
             rng=self.noise.derive(3),
         )
         report = swapped.reports[0]

@@ -13,14 +13,11 @@ from typing import Annotated
 import typer
 
 from sfumato import plots
-from sfumato.cli.dossier import DossierFile, dossier_files, write_dossier
-from sfumato.cli.options import Force, Items, Json, Output, check_output
-from sfumato.cli.owner import SEEDED, Plot, Reveal, Seed, chance, check_targets, given
+from sfumato.cli.options import Force, Items, Json, Output
+from sfumato.cli.owner import DossierFile, Plot, Reveal, Seed, chance, check_targets, hand_out
 from sfumato.cli.pages import bars_told, owners_origin, save_page
 from sfumato.cli.printing import (
     print_facts,
-    print_json,
-    print_notes,
     print_table,
     print_words,
     telling,
@@ -30,9 +27,8 @@ from sfumato.errors import ParameterError
 from sfumato.printable import percent
 from sfumato.publish.baskets import baskets_of
 from sfumato.publish.dossier import PATTERN_HEADS, hiding_dossier, hiding_facts, pattern_lines
-from sfumato.publish.hide import HideReport, hide_disclosures
+from sfumato.publish.hide import HideRelease, HideReport, hide_disclosures
 from sfumato.publish.hide import hide as hide_patterns
-from sfumato.publish.records import write_json
 from sfumato.report import Block, Facts, Listing, Picture, save_figure
 from sfumato.table import reader_of
 
@@ -106,12 +102,11 @@ def hide(
 
     Example: sfumato hide retail.dat.gz -o release.dat --patterns secret.txt --min-support 0.003
     """
-    settings = given(locals())
+    options = dict(locals())
     started = time.perf_counter()
-    check_output(output, force, json)
-    check_targets([output, plot, reveal, *dossier_files(dossier)], force)
+    check_targets(options, records=False)
     limits = ("min_support", "min_count", "min_confidence", "seconds")
-    how = {**{name: settings[name] for name in limits}, "rng": chance(seed)}
+    how = {**{name: options[name] for name in limits}, "rng": chance(seed)}
     with telling() as progress:
         table = baskets_of(told(reader_of(data), progress), items)
         release = hide_patterns(
@@ -130,22 +125,16 @@ def hide(
         )
     if plot is not None:
         draw_hiding(release.report, tried, data, plot)
-    release.save(output, force=force)
-    if reveal is not None:
-        write_json(release.revealed(), reveal, force=force)
-    write_dossier(
-        hiding_dossier(release),
-        dossier,
-        settings=settings,
-        files={"input": data, "output": output, "patterns": patterns, "changed": reveal},
-        force=force,
-    )
     report = replace(release.report, seconds=time.perf_counter() - started)
-    print_notes([*([f"ties were {SEEDED}"] if seed is not None else []), *report.notes])
-    if json:
-        print_json({**report.to_dict(), "output": str(output)})
-    elif str(output) != "-":
-        print_hiding(report, output)
+    hand_out(
+        options,
+        replace(release, report=report),
+        hiding_dossier(release),
+        print_hiding,
+        drawn="ties were",
+        changed="changed",
+        notes=report.notes,
+    )
 
 
 def wanted_margin(text: str) -> int | float:
@@ -158,8 +147,9 @@ def wanted_margin(text: str) -> int | float:
     return value / 100 if words.endswith("%") else int(value) if value == int(value) else value
 
 
-def print_hiding(report: HideReport, output: Path) -> None:
+def print_hiding(release: HideRelease, output: Path) -> None:
     """What was hidden and what it cost."""
+    report = release.report
     print_words(f"written: {output}")
     print_facts(_facts(report))
     print_table(PATTERN_HEADS, pattern_lines(report), left=1)

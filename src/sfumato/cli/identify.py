@@ -7,18 +7,18 @@ from typing import Annotated
 
 import typer
 
-from sfumato.cli.dossier import DossierFile, dossier_files, write_dossier
 from sfumato.cli.options import Force, Json
 from sfumato.cli.owner import (
     Bin,
     Confidential,
     Data,
+    DossierFile,
     Keys,
     Nulls,
     Plot,
     check_targets,
-    given,
-    read_microdata,
+    read_records,
+    write_dossier,
 )
 from sfumato.cli.pages import bars_told, owners_origin, save_page
 from sfumato.cli.printing import print_facts, print_json, print_table, print_words, telling
@@ -63,25 +63,14 @@ def identify(
 
     Example: sfumato identify adult.csv --confidential income --bin age=frequency:5
     """
-    settings = given(locals())
-    check_targets([plot, *dossier_files(dossier)], force)
+    options = dict(locals())
+    check_targets(options)
     beside = [] if weights is None else [weights]
-    microdata = read_microdata(data, confidential, keys, bin, nulls, beside=beside)
+    records, asked = read_records(data, confidential, keys, bin, nulls, beside=beside)
+    asked |= {"weights": weights, "population": population}
     with telling() as progress:
-        found = identify_records(
-            microdata,
-            weights=weights,
-            population=population,
-            try_bins=bins,
-            progress=progress,
-        )
-    write_dossier(
-        identification_dossier(found),
-        dossier,
-        settings={**settings, "keys": [column.name for column in microdata.keys]},
-        files={"input": data},
-        force=force,
-    )
+        found = identify_records(records, try_bins=bins, progress=progress, **asked)
+    write_dossier(identification_dossier(found), options, keys=list(asked["keys"]))
     if plot is not None:
         draw_identification(found, data, plot)
     print_json(found.to_dict()) if json else print_identification(found)

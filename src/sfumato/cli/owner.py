@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli.options import check_drawing_target
-from sfumato.cli.printing import print_notes, reading
+from sfumato.cli.options import check_drawing_target, check_output
+from sfumato.cli.pages import typed
+from sfumato.cli.printing import print_json, print_notes, reading
 from sfumato.cli.usage import spelled_as_options
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.publish.cost import ClassifierName
-from sfumato.publish.microdata import Binning, Microdata
+from sfumato.publish.dossier import Dossier
+from sfumato.publish.records import Nulls as NullsTreated
+from sfumato.publish.records import binning, check_record_target, parted, records_of
 from sfumato.randomness import Keystream, secure, seeded
-from sfumato.table import reader_of
+from sfumato.report import Block, Code, Heading, Listing, Page, Paragraph
+from sfumato.table import Table, reader_of
+from sfumato.table.formats import write_text
 
 Data = Annotated[
     str,
@@ -64,21 +70,112 @@ Reveal = Annotated[
     ),
 ]
 
+DossierFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--dossier",
+        metavar="FILE",
+        help="Write what was done, risk, cost and what remains to FILE.html and FILE.json.",
+    ),
+]
+
 # Options that are no settings of what is done.
 APART = ("data", "output", "plot", "reveal", "dossier", "patterns", "force", "json", "seed")
 SEEDED = "drawn from a seed: an experiment, not for release"
 
 
-def check_targets(paths: Sequence[Path | None], force: bool) -> None:
-    """Refuse files that exist, or are named twice, before any work is done for them."""
+def check_targets(options: Mapping[str, Any], *, records: bool = True) -> None:
+    """Refuse files that exist, are named twice or cannot be written, before any work is done for
+    them.
+    """
+    output, force = options.get("output"), options["force"]
+    if output is not None:
+        check_output(output, force, options["json"])
+    if output is not None and records:
+        check_record_target(output, force=force)
+    paths = [output, options.get("plot"), options.get("reveal"), *dossier_files(options["dossier"])]
     named = [path for path in paths if path is not None]
     twice = [path for path in named if named.count(path) > 1]
     if twice:
         raise ParameterError(
             f"'{twice[0]}' is to hold two things", hint="name one of them otherwise"
         )
-    for path in paths:
+    for path in named:
         check_drawing_target(path, force)
+
+
+def hand_out(
+    options: Mapping[str, Any],
+    release: Any,
+    dossier: Dossier,
+    show: Callable[[Any, Path], None],
+    *,
+    drawn: str,
+    changed: str,
+    notes: Sequence[str] = (),
+    **settings: Any,
+) -> None:
+    """Write a release, what it changed and its dossier, as a command's options ask; then print its
+    notes and what was done.
+
+    `drawn` is what chance decided, `changed` what the dossier calls the file of what was changed,
+    and `settings` take the place of options that say less.
+    """
+    output, reveal, force = options["output"], options["reveal"], options["force"]
+    release.save(output, force=force)
+    if reveal is not None:
+        write_json(release.revealed(), reveal, force=force)
+    files = {"output": output, "patterns": options.get("patterns"), changed: reveal}
+    write_dossier(dossier, options, files, **settings)
+    seeded_notes = [] if options["seed"] is None else [f"{drawn} {SEEDED}"]
+    print_notes([*seeded_notes, *notes])
+    if options["json"]:
+        print_json({**release.to_dict(), "output": str(output)})
+    elif str(output) != "-":
+        show(release, output)
+
+
+def dossier_files(path: Path | None) -> tuple[Path, ...]:
+    """The page and the JSON file of a dossier; none where none is wanted."""
+    if path is None:
+        return ()
+    if path.suffix.lower() not in ("", ".html", ".json"):
+        raise ParameterError(
+            f"a dossier is a page and a JSON file, not '{path.suffix}'",
+            hint="end --dossier in .html, or in nothing",
+        )
+    stem = path.with_suffix("") if path.suffix else path
+    return stem.with_name(stem.name + ".html"), stem.with_name(stem.name + ".json")
+
+
+def write_dossier(
+    dossier: Dossier,
+    options: Mapping[str, Any],
+    files: Mapping[str, str | Path | None] | None = None,
+    **settings: Any,
+) -> None:
+    """Write both files of a dossier where one is wanted, with the command that was typed."""
+    if options["dossier"] is None:
+        return
+    page, data = dossier_files(options["dossier"])
+    told = dossier.recorded(
+        command=typed(),
+        settings={**given(options), **settings},
+        files={"input": options["data"], **(files or {})},
+    )
+    blocks: list[Block] = []
+    for section in told.all_sections():
+        blocks.append(Heading(section.heading))
+        blocks += [Paragraph(words) for words in section.words]
+        blocks += [
+            Listing(grid.headings, grid.lines, grid.caption)
+            for grid in section.tables
+            if grid.lines
+        ]
+        if section.heading == "What was done":
+            blocks.append(Code(told.command, command=True))
+    Page(told.title, blocks, told.lead).save(page)
+    write_json(told.to_dict(), data, force=options["force"])
 
 
 def given(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,7 +193,7 @@ def chance(seed: int | None) -> Keystream:
     return secure() if seed is None else seeded(seed)
 
 
-def read_microdata(
+def read_records(
     data: str,
     confidential: Sequence[str],
     keys: str | None,
@@ -104,20 +201,24 @@ def read_microdata(
     nulls: str,
     *,
     beside: Sequence[str] = (),
-) -> Microdata:
-    """The true records of a file with their columns coded, as the options say."""
-    with reading(reader_of(data)) as records:
-        return Microdata.read(
-            records,
-            listed(confidential),
-            keys=columns(keys),
-            bins=cuts(bins),
-            nulls=nulls_named(nulls),
-            beside=beside,
-        )
+) -> tuple[Table, dict[str, Any]]:
+    """The true records of a file, and what the options ask of them, the keys by their names."""
+    with reading(reader_of(data)) as source:
+        records = records_of(source)
+    how: dict[str, Any] = {"bins": cuts(bins), "nulls": nulls_named(nulls)}
+    _, known, secret = parted(
+        records, listed(confidential), keys=columns(keys), beside=beside, **how
+    )
+    return records, {"confidential": secret, "keys": known, **how}
 
 
-def nulls_named(text: str) -> Literal["value", "error"]:
+def write_json(content: Mapping[str, Any], path: Path, *, force: bool) -> None:
+    """A small JSON file, there whole or not at all."""
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1)
+    write_text(text + "\n", path, force=force)
+
+
+def nulls_named(text: str) -> NullsTreated:
     """How nulls are to be treated."""
     if text not in ("value", "error"):
         raise ParameterError(f"--nulls {text}", hint="use value or error")
@@ -134,7 +235,7 @@ def columns(text: str | None) -> list[str] | None:
     return None if text is None else listed([text])
 
 
-def cuts(texts: Sequence[str] | None) -> dict[str, Binning]:
+def cuts(texts: Sequence[str] | None) -> dict[str, str]:
     """The binnings written as COLUMN=HOW."""
     found = {}
     for text in texts or ():
@@ -144,7 +245,8 @@ def cuts(texts: Sequence[str] | None) -> dict[str, Binning]:
                 f"--bin {text} does not say how",
                 hint="write --bin age=frequency:5 or --bin age=35,55",
             )
-        found[name] = Binning.parse(how)
+        binning(how)
+        found[name] = how
     return found
 
 

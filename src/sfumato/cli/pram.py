@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from sfumato.cli.dossier import DossierFile, dossier_files, write_dossier
 from sfumato.cli.mechanism import MechanismOptions
 from sfumato.cli.options import (
     Epsilon,
@@ -19,12 +18,11 @@ from sfumato.cli.options import (
     Output,
     Rho1,
     Rho2,
-    check_output,
 )
 from sfumato.cli.owner import (
-    SEEDED,
     Bin,
     Data,
+    DossierFile,
     Nulls,
     Reveal,
     Seed,
@@ -32,14 +30,12 @@ from sfumato.cli.owner import (
     check_targets,
     columns,
     cuts,
-    given,
+    hand_out,
     listed,
     nulls_named,
 )
 from sfumato.cli.printing import (
     print_facts,
-    print_json,
-    print_notes,
     print_table,
     print_words,
     telling,
@@ -48,7 +44,6 @@ from sfumato.printable import percent
 from sfumato.publish.dossier import pram_dossier
 from sfumato.publish.pram import PramRelease, PramReport
 from sfumato.publish.pram import pram as replace_values
-from sfumato.publish.records import check_record_target, write_json
 
 SHOWN = 20
 
@@ -95,10 +90,8 @@ def pram(
 
     Example: sfumato pram adult.csv -o release.csv --column marital_status --gamma 19 --within sex
     """
-    settings = given(locals())
-    check_output(output, force, json)
-    check_record_target(output, force=force)
-    check_targets([output, reveal, *dossier_files(dossier)], force)
+    options = dict(locals())
+    check_targets(options)
     promised = MechanismOptions(gamma=gamma, epsilon=epsilon, rho1=rho1, rho2=rho2).guarantee()
     with telling() as progress:
         release = replace_values(
@@ -113,23 +106,15 @@ def pram(
             rng=chance(seed),
             progress=progress,
         )
-    release.save(output, force=force)
-    if reveal is not None:
-        rows = (release.changed.nonzero()[0] + 1).tolist()
-        write_json({"changed_rows": rows}, reveal, force=force)
-    write_dossier(
+    hand_out(
+        options,
+        release,
         pram_dossier(release),
-        dossier,
-        settings=settings,
-        files={"input": data, "output": output, "changed rows": reveal},
-        force=force,
+        print_pram,
+        drawn="values were",
+        changed="changed rows",
+        notes=[note for report in release.reports for note in report.notes],
     )
-    notes = [note for report in release.reports for note in report.notes]
-    print_notes([*([f"values were {SEEDED}"] if seed is not None else []), *notes])
-    if json:
-        print_json({**release.to_dict(), "output": str(output)})
-    elif str(output) != "-":
-        print_pram(release, output)
 
 
 def print_pram(release: PramRelease, output: Path) -> None:

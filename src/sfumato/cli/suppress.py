@@ -7,12 +7,11 @@ from typing import Annotated
 
 import typer
 
-from sfumato.cli.dossier import DossierFile, dossier_files, write_dossier
-from sfumato.cli.options import Force, Json, Output, check_output
+from sfumato.cli.options import Force, Json, Output
 from sfumato.cli.owner import (
-    SEEDED,
     Bin,
     Data,
+    DossierFile,
     Keys,
     Nulls,
     Reveal,
@@ -21,20 +20,17 @@ from sfumato.cli.owner import (
     check_targets,
     columns,
     cuts,
-    given,
+    hand_out,
     listed,
     nulls_named,
 )
 from sfumato.cli.printing import (
     print_facts,
-    print_json,
-    print_notes,
     print_table,
     print_words,
     telling,
 )
 from sfumato.publish.dossier import suppression_dossier
-from sfumato.publish.records import check_record_target, write_json
 from sfumato.publish.suppress import SuppressRelease
 from sfumato.publish.suppress import suppress as suppress_cells
 
@@ -73,10 +69,8 @@ def suppress(
     Example: sfumato suppress adult.csv -o release.csv --keys age,sex,education
     --bin age=frequency:5 --k 5
     """
-    settings = given(locals())
-    check_output(output, force, json)
-    check_record_target(output, force=force)
-    check_targets([output, reveal, *dossier_files(dossier)], force)
+    options = dict(locals())
+    check_targets(options)
     with telling() as progress:
         release = suppress_cells(
             data,
@@ -89,22 +83,15 @@ def suppress(
             rng=chance(seed),
             progress=progress,
         )
-    release.save(output, force=force)
-    if reveal is not None:
-        write_json(release.revealed(), reveal, force=force)
-    write_dossier(
+    hand_out(
+        options,
+        release,
         suppression_dossier(release),
-        dossier,
-        settings={**settings, "keys": release.report.keys},
-        files={"input": data, "output": output, "blanked cells": reveal},
-        force=force,
+        print_suppression,
+        drawn="the search was",
+        changed="blanked cells",
+        keys=release.report.keys,
     )
-    if seed is not None:
-        print_notes([f"the search was {SEEDED}"])
-    if json:
-        print_json({**release.to_dict(), "output": str(output)})
-    elif str(output) != "-":
-        print_suppression(release, output)
 
 
 def print_suppression(release: SuppressRelease, output: Path) -> None:

@@ -12,13 +12,12 @@ from typing import Annotated, Any
 import typer
 
 from sfumato import plots
-from sfumato.cli.dossier import DossierFile, dossier_files, write_dossier
-from sfumato.cli.options import Force, Json, Output, check_output
+from sfumato.cli.options import Force, Json, Output
 from sfumato.cli.owner import (
-    SEEDED,
     Bin,
     Confidential,
     Data,
+    DossierFile,
     Keys,
     Nulls,
     Plot,
@@ -27,17 +26,16 @@ from sfumato.cli.owner import (
     chance,
     check_targets,
     classifier_named,
-    given,
-    read_microdata,
+    hand_out,
+    read_records,
     told_as_options,
 )
 from sfumato.cli.pages import bars_told, owners_origin, save_page
-from sfumato.cli.printing import print_facts, print_json, print_notes, print_words, telling
+from sfumato.cli.printing import print_facts, print_notes, print_words, telling
 from sfumato.errors import ParameterError, listing
 from sfumato.printable import percent
 from sfumato.publish.dossier import swap_dossier
 from sfumato.publish.intruder import Intruder
-from sfumato.publish.records import check_record_target, write_json
 from sfumato.publish.swap import SwapRelease, SwapReport, swap_proportions
 from sfumato.publish.swap import swap as swap_records
 from sfumato.report import Block, Facts, Heading, Listing, Paragraph, Picture, save_figure
@@ -115,45 +113,35 @@ def swap(
     Example: sfumato swap adult.csv -o release.csv --confidential income
     --proportion 0.2 --bin age=frequency:5
     """
-    settings = given(locals())
-    check_output(output, force, json)
-    check_record_target(output, force=force)
-    check_targets([output, plot, reveal, *dossier_files(dossier)], force)
-    microdata = read_microdata(data, confidential, keys, bin, nulls)
+    options = dict(locals())
+    check_targets(options)
+    records, asked = read_records(data, confidential, keys, bin, nulls)
     same = ("method", "conditional", "jointly", "max_posterior", "release_raw")
-    how = {name: settings[name] for name in same}
+    how = {name: options[name] for name in same}
     how |= {"drift": allowed_drift(drift), "rng": chance(seed)}
     judge = classifier_named(classifier)
     with telling() as progress, told_as_options(("proportion", *how)):
-        release = swap_records(microdata, proportion, classifier=judge, progress=progress, **how)
+        how |= asked
+        release = swap_records(records, proportion, classifier=judge, progress=progress, **how)
         tried = (
-            swap_proportions(microdata, PROPORTIONS, progress=progress, **how)
+            swap_proportions(records, PROPORTIONS, progress=progress, **how)
             if plot is not None and plot.suffix == ".html"
             else ()
         )
     if plot is not None:
         draw_swap(release, tried, data, plot)
-    release.save(output, force=force)
-    if reveal is not None:
-        rows = (release.changed.nonzero()[0] + 1).tolist()
-        write_json({"changed_rows": rows}, reveal, force=force)
-    write_dossier(
+    hand_out(
+        options,
+        release,
         swap_dossier(release),
-        dossier,
-        settings={
-            **settings,
-            "keys": [column.name for column in microdata.keys],
-            "classifier": judge,  # which need not be the one asked for
-            "max_posterior": release.reports[0].max_posterior,
-        },
-        files={"input": data, "output": output, "changed rows": reveal},
-        force=force,
+        print_swap,
+        drawn="ties were",
+        changed="changed rows",
+        notes=release.notes,
+        keys=list(asked["keys"]),
+        classifier=judge,  # which need not be the one asked for
+        max_posterior=release.reports[0].max_posterior,
     )
-    print_notes([*([f"ties were {SEEDED}"] if seed is not None else []), *release.notes])
-    if json:
-        print_json({**release.to_dict(), "output": str(output)})
-    elif str(output) != "-":
-        print_swap(release, output)
 
 
 def allowed_drift(text: str) -> int | None:

@@ -1,6 +1,14 @@
 """Domain: which values a record may hold, how they are coded, how cells are merged."""
 
-from sfumato.domain.attributes import FINE_GRID, Attribute, Bins, Category, Items, Numeric
+from sfumato.domain.attributes import (
+    FINE_GRID,
+    Attribute,
+    Bins,
+    Category,
+    Distinct,
+    Items,
+    Numeric,
+)
 from sfumato.domain.cells import Cells
 from sfumato.domain.codes import (
     Codes,
@@ -24,6 +32,7 @@ __all__ = [
     "Codes",
     "Column",
     "Columns",
+    "Distinct",
     "Domain",
     "Items",
     "Numeric",

@@ -531,6 +531,68 @@ class Items(Attribute):
         )
 
 
+@checked
+@dataclass(frozen=True)
+class Distinct(Attribute):
+    """A column as it was found: each different value, null among them, is one and keeps its type.
+
+    What an owner's methods work on (a factor, as R calls it). Its values are someone's own, so it
+    is no part of a schema that is written down before data are seen.
+
+    >>> town, codes = Distinct.of("town", pa.chunked_array([["York", None, "Lyon", "York"]]))
+    >>> town.values, codes.tolist()
+    (('Lyon', 'York', None), [1, 2, 0, 1])
+    """
+
+    values: tuple[Any, ...]
+    kind: pa.DataType
+
+    @classmethod
+    def of(cls, name: str, column: pa.ChunkedArray) -> tuple[Distinct, NDArray[np.int32]]:
+        """The attribute of a column, and its codes; values ascend, null comes last, so that codes
+        do not depend on the order of the records.
+        """
+        kind = column.type
+        plain = column.cast(kind.value_type) if pa.types.is_dictionary(kind) else column
+        encoded = plain.combine_chunks().dictionary_encode(null_encoding="encode")
+        array = encoded if isinstance(encoded, pa.DictionaryArray) else encoded.combine_chunks()
+        order = pc.sort_indices(array.dictionary).to_numpy()
+        rank = np.empty(len(order), dtype=np.int32)
+        rank[order] = np.arange(len(order), dtype=np.int32)
+        values = tuple(array.dictionary.take(pa.array(order)).to_pylist())
+        return cls(name, values, kind), rank[array.indices.to_numpy(zero_copy_only=False)]
+
+    @property
+    def size(self) -> int:
+        return len(self.values)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """What the values are called: as text files write them, nothing for a null."""
+        return tuple(self.array.cast(pa.string()).fill_null("").to_pylist())
+
+    @cached_property
+    def array(self) -> pa.Array:
+        """The values as Arrow holds them."""
+        plain = self.kind.value_type if pa.types.is_dictionary(self.kind) else self.kind
+        return pa.array(self.values, plain)
+
+    def encode(self, array: pa.Array, first_row: int = 1) -> Codes:
+        codes = pc.index_in(array.cast(self.array.type), value_set=self.array).fill_null(-1)
+        found = np.asarray(codes.to_numpy(zero_copy_only=False))
+        if (found < 0).any():
+            row = int(np.argmax(found < 0)) + first_row
+            raise DataError(f"row {row}, column '{self.name}' holds another value", row=row)
+        return found
+
+    def decode(self, codes: Codes) -> pa.Array:
+        values = self.array.take(pa.array(codes))
+        return values.cast(self.kind) if pa.types.is_dictionary(self.kind) else values
+
+    def to_dict(self) -> dict[str, Any]:
+        return Category(self.name, self.labels, public=self.public).to_dict()
+
+
 def _check_labels(name: str, values: tuple[str, ...]) -> None:
     if not isinstance(values, list | tuple) or not all(isinstance(each, str) for each in values):
         raise SchemaError(

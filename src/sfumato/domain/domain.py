@@ -12,7 +12,7 @@ from typing import Any
 
 from sfumato import plots
 from sfumato.arguments import checked, shown
-from sfumato.domain.attributes import Attribute, Items, Numeric
+from sfumato.domain.attributes import Attribute, Distinct, Items, Numeric
 from sfumato.domain.cells import Cells
 from sfumato.domain.schema import attributes_from, toml_value
 from sfumato.errors import ParameterError, SchemaError, listing, near_miss
@@ -83,7 +83,7 @@ class Domain(Framed):
                 f"{len(self.attributes):,} attributes are more than the {MOST_ATTRIBUTES:,} that "
                 "a domain may have"
             )
-        listed = sum(a.size for a in self.attributes if not isinstance(a, Numeric))
+        listed = sum(a.size for a in self.attributes if not isinstance(a, Numeric | Distinct))
         if listed > MOST_DOMAIN_LABELS:
             raise SchemaError(
                 f"this domain lists {listed:,} values; it may list {MOST_DOMAIN_LABELS:,}",

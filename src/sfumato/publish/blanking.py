@@ -131,14 +131,10 @@ def blanked(
         blank = _improved(cells, blank, rng, time.monotonic() + seconds, bound, progress)
         proved = int(cells.cost(blank).sum()) == bound
     blank &= cells.marks != 0
-    _check(codes, blank, k)
-    return Blanking(blank, bound, proved)
-
-
-def _check(codes: NDArray[np.integer], blank: Mask, k: int) -> None:
     _, size = np.unique(np.where(blank, -1, codes), axis=0, return_counts=True)
     if size.min(initial=k) < k:
         raise EstimationError(f"a group of {size.min()} records was left, fewer than {k}")
+    return Blanking(blank, bound, proved)
 
 
 def _sizes(readings: Readings) -> NDArray[np.int64]:
@@ -186,23 +182,14 @@ def _started(cells: _Cells, progress: Telling) -> Mask:
     for place, (_, level, poor) in enumerate(steps):
         progress("grouping the records that are alone", place / len(steps))
         choices = list(combinations(range(cells.columns), level))
-        gains = [_gain(cells, live, columns, poor) for columns in choices]
+        # How many records of small groups would read alike with these columns blank.
+        gains = [int((_sizes(cells.without(each, live)) >= poor).sum()) for each in choices]
         for which in np.argsort(gains)[::-1].tolist():
             if gains[which] and len(live):
                 live = _settle(cells, blank, live, spare, choices[which], poor)
         if not len(live):
             return _moved_down(cells, blank)
     return _moved_down(cells, _rest_blanked(cells, blank))
-
-
-def _gain(cells: _Cells, live: NDArray[np.intp], columns: tuple[int, ...], poor: int) -> int:
-    """How many records of small groups would read alike in such numbers with these columns
-    blank.
-    """
-    if not len(live):
-        return 0
-    size = _sizes(cells.without(columns, live))
-    return int((size >= poor).sum())
 
 
 def _settle(

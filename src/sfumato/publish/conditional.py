@@ -8,12 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arguments import shown
+from sfumato.domain import Codes
 from sfumato.errors import MissingExtraError, ParameterError
-from sfumato.publish.microdata import Coded
 
-__all__ = ["CONDITIONALS", "Conditional", "conditional_named", "simple_bayes", "smoothed_tree"]
+__all__ = [
+    "CONDITIONALS",
+    "Conditional",
+    "conditional_named",
+    "pair_counts",
+    "simple_bayes",
+    "smoothed_tree",
+]
 
-Conditional = Callable[[Sequence[Coded], Coded, NDArray[np.int64]], NDArray[np.float64]]
+# Of the codes of the keys, those of the confidential column, its values, and the rows wanted.
+Conditional = Callable[[Sequence[Codes], Codes, int, NDArray[np.integer]], NDArray[np.float64]]
 
 _CHUNK = 1 << 16
 _FOLDS = 5
@@ -21,9 +29,10 @@ _LEAF = 20
 
 
 def simple_bayes(
-    keys: Sequence[Coded],
-    confidential: Coded,
-    rows: NDArray[np.int64],
+    keys: Sequence[Codes],
+    codes: Codes,
+    values: int,
+    rows: NDArray[np.integer],
     *,
     pseudo_count: float = 0.0,
 ) -> NDArray[np.float64]:  # (len(rows), values)
@@ -32,16 +41,16 @@ def simple_bayes(
 
     The paper uses raw frequencies, `pseudo_count` 0; Laplace's rule is 1.
     """
-    counts = confidential.counts().astype(np.float64)
+    counts = np.bincount(codes, minlength=values).astype(np.float64)
     with np.errstate(divide="ignore"):  # a value that nobody has is impossible
         prior = np.log(counts / counts.sum())
-    tables = [_log_likelihood(column, confidential, pseudo_count) for column in keys]
-    posterior = np.empty((len(rows), confidential.size))
+    tables = [_log_likelihood(column, codes, values, pseudo_count) for column in keys]
+    posterior = np.empty((len(rows), values))
     for start in range(0, len(rows), _CHUNK):
         chunk = rows[start : start + _CHUNK]
-        logs = np.broadcast_to(prior, (len(chunk), confidential.size)).copy()
+        logs = np.broadcast_to(prior, (len(chunk), values)).copy()
         for column, table in zip(keys, tables, strict=True):
-            logs += table[column.codes[chunk]]
+            logs += table[column[chunk]]
         logs -= logs.max(axis=1, keepdims=True)
         np.exp(logs, out=logs)
         posterior[start : start + _CHUNK] = logs / logs.sum(axis=1, keepdims=True)
@@ -49,9 +58,10 @@ def simple_bayes(
 
 
 def smoothed_tree(
-    keys: Sequence[Coded],
-    confidential: Coded,
-    rows: NDArray[np.int64],
+    keys: Sequence[Codes],
+    codes: Codes,
+    values: int,
+    rows: NDArray[np.integer],
     *,
     pseudo_count: float = 2.0,
 ) -> NDArray[np.float64]:  # (len(rows), values)
@@ -67,18 +77,18 @@ def smoothed_tree(
     except ImportError:
         raise MissingExtraError("the tree posterior needs scikit-learn", extra="learn") from None
 
-    features = np.stack([column.codes for column in keys], axis=1)
-    prior = confidential.counts() / len(confidential.codes)
-    posterior = np.empty((len(confidential.codes), confidential.size))
+    features = np.stack(keys, axis=1)
+    prior = np.bincount(codes, minlength=values) / len(codes)
+    posterior = np.empty((len(codes), values))
     # Row number modulo the folds: no draw is needed, and the result depends on the data alone.
-    fold = np.arange(len(confidential.codes)) % _FOLDS
+    fold = np.arange(len(codes)) % _FOLDS
     for held_out in range(_FOLDS):
         train = fold != held_out
         tree = DecisionTreeClassifier(min_samples_leaf=_LEAF, random_state=0).fit(
-            features[train], confidential.codes[train]
+            features[train], codes[train]
         )
-        leaves = np.zeros((tree.tree_.node_count, confidential.size))
-        np.add.at(leaves, (tree.apply(features[train]), confidential.codes[train]), 1.0)
+        leaves = np.zeros((tree.tree_.node_count, values))
+        np.add.at(leaves, (tree.apply(features[train]), codes[train]), 1.0)
         leaves = (leaves + pseudo_count * prior) / (
             leaves.sum(axis=1, keepdims=True) + pseudo_count
         )
@@ -99,15 +109,17 @@ def conditional_named(name: str) -> Conditional:
 
 
 def _log_likelihood(
-    column: Coded, confidential: Coded, pseudo_count: float
-) -> NDArray[np.float64]:  # (column.size, values)
-    joint = np.bincount(
-        column.codes.astype(np.int64) * confidential.size + confidential.codes,
-        minlength=column.size * confidential.size,
-    ).reshape(column.size, confidential.size)
-    smoothed = joint + pseudo_count
+    key: Codes, codes: Codes, values: int, pseudo_count: float
+) -> NDArray[np.float64]:  # (values of the key, values)
+    smoothed = pair_counts(key, codes, int(key.max()) + 1, values) + pseudo_count
     with np.errstate(divide="ignore"):
         likelihood: NDArray[np.float64] = np.log(
             smoothed / np.maximum(smoothed.sum(axis=0), 1e-300)
         )
     return likelihood
+
+
+def pair_counts(first: Codes, second: Codes, rows: int, columns: int) -> NDArray[np.int64]:
+    """How many records have each pair of codes of two columns, of so many values each."""
+    pairs = first.astype(np.int64) * columns + second
+    return np.bincount(pairs, minlength=rows * columns).reshape(rows, columns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Literal
@@ -10,13 +10,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.arguments import shown
+from sfumato import arguments
+from sfumato.domain import Codes, Distinct
 from sfumato.errors import MissingExtraError, ParameterError
 from sfumato.privacy.probability import check_count
+from sfumato.publish.conditional import pair_counts
 from sfumato.publish.identify import Risk, risk_of, status_of
 from sfumato.publish.intruder import Believer, Intruder, believer_of, intruder_of, plain_value
-from sfumato.publish.microdata import Coded
+from sfumato.publish.records import columns_of, patterns
 from sfumato.randomness import seeded
+from sfumato.table import Table
 from sfumato.telling import Telling, silent
 
 __all__ = [
@@ -108,42 +111,41 @@ class Cost:
 
 
 def measure(
-    keys: Sequence[Coded],
-    truth: Coded,
-    release: Coded,
+    table: Table,
+    keys: Sequence[str],
+    attribute: Distinct,
+    truth: Codes,
+    shown: Codes,
     *,
     classifier: ClassifierName = "tree",
     folds: int = 5,
     progress: Telling = silent,
 ) -> Cost:
-    """Compare the released values of one confidential column with the true ones."""
-    status = status_of(keys, truth)
-    divergence, jensen_shannon = joint_divergence(status.pattern, truth, release)
+    """Compare the shown values of one confidential column with the true ones."""
+    known = columns_of(table, keys)
+    pattern = patterns(known)
+    status = status_of(pattern, truth)
+    divergence, jensen_shannon = joint_divergence(pattern, truth, shown)
+    before, after = (np.bincount(codes, minlength=attribute.size) for codes in (truth, shown))
+    totals = zip(attribute.values, before.tolist(), after.tolist(), strict=True)
     return Cost(
-        marginal_drift=int(np.abs(truth.counts() - release.counts()).sum()) // 2,
-        totals=tuple(
-            Total(value, int(before), int(after))
-            for value, before, after in zip(
-                truth.values, truth.counts(), release.counts(), strict=True
-            )
-        ),
+        marginal_drift=int(np.abs(before - after).sum()) // 2,
+        totals=tuple(Total(*each) for each in totals),
         i_divergence=divergence,
         jensen_shannon=jensen_shannon,
-        two_way=two_way_changes(keys, truth, release),
+        two_way=two_way_changes(table, keys, truth, shown),
         classification=None
         if classifier == "none"
-        else classification(keys, truth, release, model=classifier, folds=folds, progress=progress),
-        before=risk_of(keys, truth),
-        after=risk_of(keys, release),
+        else classification(known, truth, shown, model=classifier, folds=folds, progress=progress),
+        before=risk_of(pattern, truth),
+        after=risk_of(pattern, shown),
         attack_before=believer_of(status, truth, truth),
-        attack_after=believer_of(status, truth, release),
-        intruder=intruder_of(keys, status, truth, release),
+        attack_after=believer_of(status, truth, shown),
+        intruder=intruder_of(known, status, attribute, truth, shown),
     )
 
 
-def joint_divergence(
-    pattern: NDArray[np.int64], truth: Coded, release: Coded
-) -> tuple[float, float]:
+def joint_divergence(pattern: NDArray[np.int64], truth: Codes, shown: Codes) -> tuple[float, float]:
     """I-divergence Σ P log(P/P̃) of the joint distribution (eq. 2) and the Jensen–Shannon
     divergence, in nats.
 
@@ -151,51 +153,37 @@ def joint_divergence(
     therefore added to every cell that is occupied before or after. The Jensen–Shannon divergence
     needs no such help.
     """
-    cells = np.concatenate(
-        [pattern * truth.size + truth.codes, pattern * truth.size + release.codes]
-    )
+    rows, values = len(pattern), int(max(truth.max(), shown.max())) + 1
+    cells = np.concatenate([pattern * values + truth, pattern * values + shown])
     occupied, number = np.unique(cells, return_inverse=True)
-    rows = len(pattern)
-    before = np.bincount(number[:rows], minlength=len(occupied)).astype(np.float64)
-    after = np.bincount(number[rows:], minlength=len(occupied)).astype(np.float64)
-    smooth_before, smooth_after = (
-        (before + 0.5) / (before + 0.5).sum(),
-        (after + 0.5) / (after + 0.5).sum(),
-    )
-    divergence = float((smooth_before * np.log(smooth_before / smooth_after)).sum())
-    middle = (before + after) / (2 * rows)
-    halves = [_cross_entropy_gain(part / rows, middle) for part in (before, after)]
-    return divergence, 0.5 * sum(halves)
+    parts = np.split(number, 2)
+    count = np.stack([np.bincount(part, minlength=len(occupied)) for part in parts])
+    smooth = (count + 0.5) / (count + 0.5).sum(axis=1, keepdims=True)
+    divergence = float((smooth[0] * np.log(smooth[0] / smooth[1])).sum())
+    share, middle = count / rows, count.sum(axis=0) / (2 * rows)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gain = np.where(share > 0, share * np.log(share / middle), 0.0)
+    return divergence, 0.5 * float(gain.sum())
 
 
-def _cross_entropy_gain(share: NDArray[np.float64], middle: NDArray[np.float64]) -> float:
-    present = share > 0
-    return float((share[present] * np.log(share[present] / middle[present])).sum())
-
-
-def two_way_changes(keys: Sequence[Coded], truth: Coded, release: Coded) -> dict[str, float]:
-    """Total variation distance between the true and the released table of each key with the
+def two_way_changes(
+    table: Table, keys: Sequence[str], truth: Codes, shown: Codes
+) -> dict[str, float]:
+    """Total variation distance between the true and the shown table of each key with the
     confidential column.
     """
-    changes = {}
-    for column in keys:
-        before, after = (pair_counts(column, other) for other in (truth, release))
-        changes[column.name] = float(np.abs(before - after).sum()) / (2 * len(truth.codes))
+    values, changes = int(max(truth.max(), shown.max())) + 1, {}
+    for name, key in zip(keys, columns_of(table, keys), strict=True):
+        size = table.domain[name].size
+        before, after = (pair_counts(key, codes, size, values) for codes in (truth, shown))
+        changes[name] = float(np.abs(before - after).sum()) / (2 * len(truth))
     return changes
 
 
-def pair_counts(first: Coded, second: Coded) -> NDArray[np.int64]:  # (first.size * second.size,)
-    """How many records have each pair of values of two columns."""
-    return np.bincount(
-        first.codes.astype(np.int64) * second.size + second.codes,
-        minlength=first.size * second.size,
-    )
-
-
 def classification(
-    keys: Sequence[Coded],
-    truth: Coded,
-    release: Coded,
+    keys: Sequence[Codes],
+    truth: Codes,
+    shown: Codes,
     *,
     model: Literal["tree", "bayes"] = "tree",
     folds: int = 10,
@@ -208,42 +196,40 @@ def classification(
     records take part. The folds are the same for every release of a table, so that two releases
     differ by their values alone.
     """
-    chosen = seeded(0).permutation(len(truth.codes))[:_MOST_CLASSIFIED]
+    chosen = seeded(0).permutation(len(truth))[:_MOST_CLASSIFIED]
     folds = min(folds, len(chosen))
-    features = np.stack([column.codes[chosen] for column in keys], axis=1)
-    true, released = truth.codes[chosen], release.codes[chosen]
-    step, wrong = _steps(progress, model, folds), np.zeros(3)
-    fold = np.arange(len(chosen)) % folds
+    features = np.stack([column[chosen] for column in keys], axis=1)
+    true, released = truth[chosen], shown[chosen]
+    if model == "tree":
+        progress("loading scikit-learn", None)
+    learn = _tree_learner() if model == "tree" else _bayes
+    learned, steps = count(), 2 * (folds + (model == "tree"))
+
+    def told(train: NDArray[np.bool_], labels: NDArray[Any]) -> Learned:
+        progress("measuring the cost to a classifier", next(learned) / steps)
+        return learn(features[train], labels[train])
+
+    fold, wrong = np.arange(len(chosen)) % folds, np.zeros(3)
     for held_out in range(folds):
         test, train = fold == held_out, fold != held_out
-        step()
-        by_truth = _predicted(model, features[train], true[train], features[test])
-        step()
-        by_release = _predicted(model, features[train], released[train], features[test])
+        by_truth, by_release = (told(train, each)[0](features[test]) for each in (true, released))
         wrong += [
             (by_truth != true[test]).sum(),
             (by_release != true[test]).sum(),
             (by_release != released[test]).sum(),
         ]
-    errors = wrong / len(chosen)
-    leaves = _leaves(features, (true, released), step) if model == "tree" else (None, None)
-    return Classification(
-        model, folds, len(chosen), float(errors[0]), float(errors[1]), float(errors[2]), *leaves
-    )
+    everyone = np.ones(len(chosen), dtype=bool)
+    leaves = (told(everyone, each)[1] if model == "tree" else None for each in (true, released))
+    errors = (wrong / len(chosen)).tolist()
+    return Classification(model, folds, len(chosen), *errors, *leaves)
 
 
-def _steps(progress: Telling, model: str, folds: int) -> Callable[[], None]:
-    """Tells, each time it is called, that the next classifier is learned; before that, what learns
-    is loaded.
-    """
-    if model == "tree":
-        progress("loading scikit-learn", None)
-        _tree()
-    steps, learned = 2 * (folds + (model == "tree")), count()
-    return lambda: progress("measuring the cost to a classifier", next(learned) / steps)
+# What predicts the labels of other features, and the leaves of a tree.
+Learned = tuple[Callable[[NDArray[Any]], NDArray[Any]], int | None]
 
 
-def _tree() -> Any:
+def _tree_learner() -> Callable[[NDArray[Any], NDArray[Any]], Learned]:
+    """A tree like C4.5: entropy, leaves of two or more, and light pruning."""
     try:
         from sklearn.tree import DecisionTreeClassifier
     except ImportError:
@@ -252,55 +238,35 @@ def _tree() -> Any:
             extra="learn",
             instead="choose classifier bayes",
         ) from None
-    # Like C4.5: entropy, leaves of two or more, and light pruning.
-    return DecisionTreeClassifier(
-        criterion="entropy", min_samples_leaf=2, ccp_alpha=1e-4, random_state=0
-    )
+
+    def learned(features: NDArray[Any], labels: NDArray[Any]) -> Learned:
+        tree = DecisionTreeClassifier(
+            criterion="entropy", min_samples_leaf=2, ccp_alpha=1e-4, random_state=0
+        ).fit(features, labels)
+        return tree.predict, int(tree.get_n_leaves())
+
+    return learned
+
+
+def _bayes(features: NDArray[Any], labels: NDArray[Any]) -> Learned:
+    """Naive Bayes with Laplace's rule on integer features."""
+    values = int(labels.max()) + 1
+
+    def predicted(wanted: NDArray[Any]) -> NDArray[Any]:
+        scores = np.tile(np.log(np.bincount(labels, minlength=values) + 1.0), (len(wanted), 1))
+        for known, asked in zip(features.T, wanted.T, strict=True):
+            size = int(max(known.max(), asked.max())) + 1
+            table = pair_counts(known, labels, size, values) + 1.0
+            scores += np.log(table / table.sum(axis=0))[asked]
+        return np.asarray(scores.argmax(axis=1))
+
+    return predicted, None
 
 
 def check_classifier(model: Any, folds: Any) -> None:
     """Refuse a classifier that is not known, and folds that hold nothing out."""
     if not isinstance(model, str) or model not in ("tree", "bayes", "none"):
-        raise ParameterError(f"no classifier {shown(model)}", hint="use tree, bayes or none")
-    check_count("folds", folds, least=2)
-
-
-def _predicted(
-    model: str, features: NDArray[Any], labels: NDArray[Any], wanted: NDArray[Any]
-) -> NDArray[Any]:
-    if model == "tree":
-        predicted: NDArray[Any] = _tree().fit(features, labels).predict(wanted)
-        return predicted
-    if model == "bayes":
-        return _bayes_predicted(features, labels, wanted)
-    raise ParameterError(f"no classifier {shown(model)}", hint="use tree, bayes or none")
-
-
-def _bayes_predicted(
-    features: NDArray[Any], labels: NDArray[Any], wanted: NDArray[Any]
-) -> NDArray[np.intp]:
-    """Naive Bayes with Laplace's rule on integer features."""
-    values = int(labels.max()) + 1
-    scores = np.log(np.bincount(labels, minlength=values) + 1.0)[None, :].repeat(
-        len(wanted), axis=0
-    )
-    for position in range(features.shape[1]):
-        size = int(max(features[:, position].max(), wanted[:, position].max())) + 1
-        table = (
-            np.bincount(
-                features[:, position].astype(np.int64) * values + labels, minlength=size * values
-            )
-            + 1.0
+        raise ParameterError(
+            f"no classifier {arguments.shown(model)}", hint="use tree, bayes or none"
         )
-        table = table.reshape(size, values)
-        scores += np.log(table / table.sum(axis=0))[wanted[:, position]]
-    best: NDArray[np.intp] = scores.argmax(axis=1)
-    return best
-
-
-def _leaves(
-    features: NDArray[Any], labels: Iterable[NDArray[Any]], step: Callable[[], None]
-) -> Iterator[int]:
-    for codes in labels:
-        step()
-        yield int(_tree().fit(features, codes).get_n_leaves())
+    check_count("folds", folds, least=2)

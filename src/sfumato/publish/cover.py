@@ -45,7 +45,6 @@ class _Links:
 
     move: NDArray[np.int64]  # one entry per move and pair
     pair: NDArray[np.int64]
-    basket: NDArray[np.int64]  # of each pair
     owner: NDArray[np.int64]  # of each pair: the itemset or restriction
     owners: int
 
@@ -241,7 +240,7 @@ def _links(
 ) -> _Links:
     """Join moves with the pairs (basket, owner) whose item they remove."""
     possible = set(victims)
-    move, pair, basket, owner = [], [], [], []
+    move, pair, owner = [], [], []
     pairs = 0
     for number, (held, items) in enumerate(owners):
         numbers = pairs + np.arange(len(held))
@@ -251,10 +250,9 @@ def _links(
             hit = moves[position] == key
             move.append(position[hit])
             pair.append(numbers[hit])
-        basket.append(held)
         owner.append(np.full(len(held), number))
         pairs += len(held)
-    return _Links(_joined(move), _joined(pair), _joined(basket), _joined(owner), len(owners))
+    return _Links(_joined(move), _joined(pair), _joined(owner), len(owners))
 
 
 def _joined(parts: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-from warnings import warn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from sfumato import plots
 from sfumato.arguments import checked, shown
 from sfumato.bits import Bits
-from sfumato.domain import Domain, Items
+from sfumato.domain import as_bits
 from sfumato.errors import DataError, ParameterError, SfumatoError
 from sfumato.estimation.supports.flipped import FlippedSupports
 from sfumato.glance import spans
@@ -26,20 +25,19 @@ from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.notebook import Framed, arrow_table, html_facts, html_table
 from sfumato.printable import percent
 from sfumato.privacy.probability import check_number, check_seconds
-from sfumato.publish.baskets import baskets_of, bits_of, item_names, least_count, patterns_of
+from sfumato.publish.baskets import baskets_of
 from sfumato.publish.cover import cover
-from sfumato.publish.lift import lift
 from sfumato.publish.removal import (
     RULES_OF_REMOVAL,
     Entries,
     Sensitive,
-    numbers_to_sanitise,
+    lift,
+    number_to_sanitise,
     remove,
 )
-from sfumato.publish.restriction import Limits, Restriction
+from sfumato.publish.restriction import Limits, Restriction, patterns_of
 from sfumato.randomness import Keystream, drawing
 from sfumato.table import Table, save
-from sfumato.table.readers import ITEMS_NAME
 from sfumato.telling import Telling, silent
 
 __all__ = [
@@ -56,6 +54,8 @@ __all__ = [
 HIDING_METHODS = ("cover", *RULES_OF_REMOVAL)
 NEAR = 0.9  # of the threshold: a hidden pattern above this is looked at for company
 _REPAIRS = 5
+
+Counted = dict[tuple[int, ...], int]  # itemsets with their counts
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ class HideRelease(Framed):
     @property
     def bits(self) -> Bits:
         """The baskets to hand out, as bits."""
-        return bits_of(self.table)
+        return as_bits(self.table.columns[0])
 
     def to_arrow(self) -> Any:
         """The baskets to hand out, one a row; what was done is in `to_dict` and `report`."""
@@ -211,7 +211,7 @@ class HideRelease(Framed):
 
     def revealed(self) -> dict[str, list[list[Any]]]:
         """Which items left and entered which baskets (numbered from 1): for the owner alone."""
-        names = item_names(self.table)
+        names = self.table.domain.attributes[0].labels
         return {
             word: [
                 [int(row) + 1, names[item]]
@@ -259,7 +259,7 @@ class _Hiding:
 def hide(
     baskets: Any,
     patterns: Any,
-    *former: Any,
+    *,
     min_support: float | None = None,
     min_count: int | None = None,
     min_confidence: float | None = None,
@@ -291,12 +291,10 @@ def hide(
     """
     started = time.perf_counter()
     check_seconds(seconds)
-    if former:
-        baskets, patterns, min_count = _as_before(baskets, patterns, former)
     table = baskets_of(baskets, items)
-    bits, names = bits_of(table), item_names(table)
+    bits, names = as_bits(table.columns[0]), table.domain.attributes[0].labels
     restrictions = patterns_of(patterns, names)
-    limits = Limits(least_count(min_support, min_count, bits.rows), min_confidence)
+    limits = Limits.stated(bits.rows, min_support, min_count, min_confidence)
     hiding = _Hiding(method, disclosure, margin_baskets(margin, limits.min_count), limits, seconds)
     hiding.check(restrictions)
     _check_occurring(bits, names, restrictions)
@@ -310,30 +308,46 @@ def hide(
     after = _frequent(released, names, limits.min_count, progress, "the released baskets")
     held = [_outcome(r, bits, released, limits, names) for r in restrictions]
     outcomes = _with_company(held, restrictions, released, names, limits, progress)
-    report = _report(bits, (removed, added), before, after, lawful, outcomes, names, hiding)
-    report = replace(
-        report,
-        notes=_notes(restrictions, outcomes, names, limits),
-        hiding_seconds=hiding_seconds,
-        seconds=time.perf_counter() - started,
-    )
+    report = _report(hiding, bits, (removed, added), (before, after, lawful), outcomes, names)
+    seconds = time.perf_counter() - started
+    report = replace(report, seconds=seconds, hiding_seconds=hiding_seconds)
     return HideRelease(Table(table.domain, (released,)), report, removed, added)
 
 
-def _as_before(bits: Any, names: Any, former: tuple[Any, ...]) -> tuple[Any, Any, int | None]:
-    """The call of version 0.1.0, hide(bits, names, restrictions, min_count), in today's words."""
-    if not isinstance(bits, Bits) or len(former) != 2:
-        raise ParameterError(
-            f"hide takes baskets and patterns, and {len(former)} argument(s) more were given",
-            hint="name the others, as in min_support=0.01",
-        )
-    warn(
-        "hide(bits, names, restrictions, min_count) is now hide(baskets, patterns, min_count=…)",
-        DeprecationWarning,
-        stacklevel=3,
+def _report(
+    hiding: _Hiding,
+    bits: Bits,
+    changes: tuple[Entries, Entries],
+    mined: tuple[Counted, Counted, Counted],  # before, after, lawful
+    outcomes: tuple[Hidden, ...],
+    names: Sequence[str],
+) -> HideReport:
+    before, after, lawful = mined
+    lost = [items for items in lawful if items not in after]
+    secrets = sum(outcome.found_before for outcome in outcomes)
+    rows = np.concatenate([entries.rows for entries in changes])
+    return HideReport(
+        method=hiding.method,
+        disclosure=hiding.disclosure,
+        margin=hiding.margin,
+        rows=bits.rows,
+        min_count=hiding.limits.min_count,
+        hiding_failure=sum(o.found_after and o.found_before for o in outcomes) / max(1, secrets),
+        misses_cost=len(lost) / max(1, len(lawful)),
+        artifactual=sum(items not in before for items in after) / max(1, len(after)),
+        dissimilarity=sum(map(len, changes)) / max(1, int(bits.counts().sum())),
+        changed_transactions=len(np.unique(rows)),
+        removed=len(changes[0]),
+        added=len(changes[1]),
+        frequent_before=len(before),
+        frequent_after=len(after),
+        lawful=len(lawful),
+        patterns=outcomes,
+        lost=tuple(tuple(names[item] for item in items) for items in lost),
+        seconds=0.0,
+        hiding_seconds=0.0,
+        notes=_notes(outcomes, hiding.limits),
     )
-    restrictions, min_count = former
-    return Table(Domain((Items(ITEMS_NAME, tuple(names)),)), (bits,)), restrictions, min_count
 
 
 def hide_disclosures(
@@ -402,7 +416,7 @@ def _check_occurring(bits: Bits, names: Sequence[str], restrictions: Sequence[Re
 def _hidden(
     bits: Bits,
     active: Sequence[Restriction],
-    lawful: dict[tuple[int, ...], int],
+    lawful: Counted,
     hiding: _Hiding,
     rng: Keystream,
     progress: Telling,
@@ -413,7 +427,9 @@ def _hidden(
     if hiding.method == "cover":
         return _covered(bits, active, list(lawful), hiding, rng, progress)
     sensitive = Sensitive.find(bits, active, rng)
-    numbers = numbers_to_sanitise(sensitive, hiding.disclosure or 0.0)
+    numbers = [
+        number_to_sanitise(len(rows), hiding.disclosure or 0.0) for rows in sensitive.holders
+    ]
     removed = RULES_OF_REMOVAL[hiding.method](bits, sensitive, numbers)
     return remove(bits, removed), removed, none
 
@@ -483,14 +499,14 @@ def _frequent(
     progress: Telling,
     what: str,
     longest: int | None = None,
-) -> dict[tuple[int, ...], int]:
+) -> Counted:
     """Every frequent itemset and its count."""
     progress(f"mining {what}", None)
     supports = FlippedSupports(bits, tuple(names))
     if bits.rows < min_count:
         return {}
     found = frequent_itemsets(supports, min_count=min_count, max_length=longest)
-    counts: dict[tuple[int, ...], int] = {}
+    counts: Counted = {}
     for tier, rows in zip(found.tiers, found.chosen, strict=True):
         itemsets: NDArray[np.int32] = tier.itemsets[rows]
         counts.update(
@@ -503,9 +519,7 @@ def _frequent(
     return counts
 
 
-def _lawful(
-    frequent: dict[tuple[int, ...], int], restrictions: Sequence[Restriction]
-) -> dict[tuple[int, ...], int]:
+def _lawful(frequent: Counted, restrictions: Sequence[Restriction]) -> Counted:
     """The frequent itemsets that contain no secret itemset."""
     secret = [set(restriction.items) for restriction in restrictions if not restriction.consequent]
     return {
@@ -570,15 +584,10 @@ def _with_company(
     )
 
 
-def _notes(
-    restrictions: Sequence[Restriction],
-    outcomes: Sequence[Hidden],
-    names: Sequence[str],
-    limits: Limits,
-) -> tuple[str, ...]:
+def _notes(outcomes: Sequence[Hidden], limits: Limits) -> tuple[str, ...]:
     absent = [
-        f"'{restriction.named(names)}' is not found even in the true baskets"
-        for restriction, outcome in zip(restrictions, outcomes, strict=True)
+        f"'{outcome.pattern}' is not found even in the true baskets"
+        for outcome in outcomes
         if not outcome.found_before
     ]
     alone = [
@@ -588,39 +597,3 @@ def _notes(
         if outcome.company == 0
     ]
     return (*absent, *alone)
-
-
-def _report(
-    bits: Bits,
-    changes: tuple[Entries, Entries],
-    before: dict[tuple[int, ...], int],
-    after: dict[tuple[int, ...], int],
-    lawful: dict[tuple[int, ...], int],
-    outcomes: Sequence[Hidden],
-    names: Sequence[str],
-    hiding: _Hiding,
-) -> HideReport:
-    lost = [items for items in lawful if items not in after]
-    secrets = sum(outcome.found_before for outcome in outcomes)
-    rows = np.concatenate([entries.rows for entries in changes])
-    return HideReport(
-        method=hiding.method,
-        disclosure=hiding.disclosure,
-        margin=hiding.margin,
-        rows=bits.rows,
-        min_count=hiding.limits.min_count,
-        hiding_failure=sum(o.found_after and o.found_before for o in outcomes) / max(1, secrets),
-        misses_cost=len(lost) / max(1, len(lawful)),
-        artifactual=sum(items not in before for items in after) / max(1, len(after)),
-        dissimilarity=sum(map(len, changes)) / max(1, int(bits.counts().sum())),
-        changed_transactions=len(np.unique(rows)),
-        removed=len(changes[0]),
-        added=len(changes[1]),
-        frequent_before=len(before),
-        frequent_after=len(after),
-        lawful=len(lawful),
-        patterns=tuple(outcomes),
-        lost=tuple(tuple(names[item] for item in items) for items in lost),
-        seconds=0.0,
-        hiding_seconds=0.0,
-    )

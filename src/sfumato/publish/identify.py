@@ -4,19 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal
-from warnings import warn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato import plots
 from sfumato.arguments import checked, shown
+from sfumato.domain import Codes
 from sfumato.errors import ParameterError
 from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.privacy.probability import check_count, check_number
-from sfumato.publish.microdata import Binning, Coded, Microdata, microdata_of, pattern_numbers
+from sfumato.publish.former import taking_microdata
 from sfumato.publish.population import PopulationRisk, population_risk, sampling_weights
+from sfumato.publish.records import (
+    Nulls,
+    attribute_of,
+    columns_of,
+    edges_of,
+    joined,
+    numbers_of,
+    parted,
+    patterns,
+    records_of,
+)
+from sfumato.table import Table
 from sfumato.telling import Telling, silent
 
 __all__ = ["ColumnRole", "Identification", "Risk", "Status", "identify", "risk_of", "status_of"]
@@ -170,14 +182,15 @@ class Identification(Framed):
         }
 
 
+@taking_microdata
 @checked
 def identify(
     data: Any,
     *,
     confidential: str | Sequence[str] | None = None,
     keys: Sequence[str] | None = None,
-    bins: Mapping[str, Binning | str] | int | None = None,
-    nulls: Literal["value", "error"] = "value",
+    bins: Mapping[str, str] | None = None,
+    nulls: Nulls = "value",
     weights: str | None = None,
     population: float | None = None,
     try_bins: int = 4,
@@ -186,44 +199,45 @@ def identify(
     """Which records can be told apart for each confidential column (and their combination), and by
     which keys.
 
-    `data` is a file, an Arrow table, a data frame or Microdata. `try_bins` is the number of
+    `data` is a file, an Arrow table, a data frame or a table. `try_bins` is the number of
     equal-frequency classes tried for each column of numbers when asking what binning would save.
     Where the records are a sample, `weights` names the column that says how many people each stands
     for, or `population` says how many there are; the answer then has the risk in the population
     too.
 
-    >>> import pyarrow as pa
     >>> people = {"age": [31, 31, 52], "town": ["Lyon", "Lyon", "Turin"], "ill": ["no", "yes",
     ...     "no"]}
-    >>> found = identify(pa.table(people), confidential="ill", population=300)
+    >>> found = identify(people, confidential="ill", population=300)
     >>> found.risk.unique, found.population.fraction
     (1, 0.01)
     """
-    if isinstance(bins, int):  # as version 0.1.0 called what is try_bins now
-        warn("identify(bins=…) is now try_bins=…", DeprecationWarning, stacklevel=2)
-        try_bins, bins = bins, None
-    microdata = microdata_of(
-        data,
-        confidential,
-        keys=keys,
-        bins=bins,
-        nulls=None if nulls == "value" else nulls,
-        beside=None if weights is None or isinstance(data, Microdata) else [weights],
+    beside = [] if weights is None else [weights]
+    records = records_of(data)
+    table, known, secret = parted(
+        records, confidential, keys=keys, bins=bins, nulls=nulls, beside=beside
     )
     if isinstance(try_bins, bool) or not isinstance(try_bins, int) or try_bins < 2:
         raise ParameterError(f"a column is cut into 2 bins or more; found {shown(try_bins)}")
-    views = [microdata.alone(position) for position in range(len(microdata.confidential))]
-    if len(views) > 1:
-        views.append(microdata.combined())
-    risks = tuple(risk_of(view.keys, view.confidential[0]) for view in views)
-    roles = _roles(views[-1], risks[-1].identifiable, try_bins, progress)
-    names = tuple(view.confidential[0].name for view in views)
-    sampled = _population(microdata, weights, population)
-    return Identification(names, risks, roles, sampled)
+    columns = columns_of(table, known)
+    pattern = patterns(columns)
+    views = [(name,) for name in secret] + ([secret] if len(secret) > 1 else [])
+    called, judged = zip(*(joined(table, names)[:2] for names in views), strict=True)
+    risks = tuple(risk_of(pattern, codes) for codes in judged)
+    roles = []
+    for place, name in enumerate(known):
+        progress(f"without {name}", place / len(known))
+        others = columns[:place] + columns[place + 1 :]
+        roles.append(_role(table, name, others, judged[-1], risks[-1].identifiable, try_bins))
+    return Identification(
+        tuple(attribute.name for attribute in called),
+        risks,
+        tuple(sorted(roles, key=lambda role: -role.saved_by_dropping)),
+        _population(records, columns, weights, population),
+    )
 
 
 def _population(
-    microdata: Microdata, name: str | None, population: float | None
+    records: Table, keys: Sequence[Codes], name: str | None, population: float | None
 ) -> PopulationRisk | None:
     if name is None and population is None:
         return None
@@ -231,131 +245,93 @@ def _population(
         check_number("population", population)
     if population is not None and not population > 0:
         raise ParameterError(f"population={population!r} is no number of people")
-    if name is not None:
-        microdata.check_column(name)
-        if any(column.name == name for column in microdata.keys):
-            raise ParameterError(
-                f"'{name}' is a key here, so it cannot be the weight",
-                hint="read the microdata with the weight beside the keys",
-            )
-    column = None if name is None else microdata.table[name]
-    weights = sampling_weights(column, name, population, microdata.rows)
-    return population_risk(microdata.keys, weights)
+    column = None if name is None else records.domain[name].decode(records.column(name))
+    return population_risk(keys, sampling_weights(column, name, population, records.rows))
 
 
-def status_of(keys: Sequence[Coded], confidential: Coded) -> Status:
-    """Unique and collective records for one confidential column."""
-    return _status(pattern_numbers(keys), confidential.codes)
-
-
-def _status(pattern: NDArray[np.int64], codes: NDArray[np.int32]) -> Status:
+def status_of(pattern: NDArray[np.int64], codes: Codes) -> Status:
+    """Unique and collective records, by the number of their keys' pattern and the codes of one
+    confidential column.
+    """
     size = np.bincount(pattern)
-    low, high = _extremes(pattern, codes, len(size))
+    low, high = extremes(pattern, codes)
     pure = (low == high)[pattern]
     alone = (size == 1)[pattern]
     return Status(pattern, size, alone, pure & ~alone)
 
 
-def risk_of(keys: Sequence[Coded], confidential: Coded) -> Risk:
+def risk_of(pattern: NDArray[np.int64], codes: Codes) -> Risk:
     """The risk measures for one confidential column.
 
     k-anonymity is the smallest group sharing a pattern, l-diversity the fewest confidential values
     in a group, entropy l-diversity exp of the smallest entropy of a group (Machanavajjhala et al.
     2007), sample uniques the groups of one.
     """
-    status = status_of(keys, confidential)
-    distinct, entropy = _diversity(status, confidential)
+    status = status_of(pattern, codes)
+    values = int(codes.max()) + 1
+    cells, counts = np.unique(pattern * values + codes, return_counts=True)
+    group = cells // values
+    share = counts / status.size[group]
+    entropy = np.zeros(len(status.size))
+    np.add.at(entropy, group, -share * np.log(share))
     unique, collective = int(status.unique.sum()), int(status.collective.sum())
     return Risk(
-        records=len(status.pattern),
+        records=len(pattern),
         unique=unique,
         collective=collective,
         groups=status.groups,
-        unidentifiable=len(status.pattern) - unique - collective,
+        unidentifiable=len(pattern) - unique - collective,
         sample_uniques=int((status.size == 1).sum()),
-        k_anonymity=int(status.size.min(initial=len(status.pattern))),
-        l_diversity=int(distinct.min(initial=confidential.size)),
-        entropy_l_diversity=float(np.exp(entropy.min(initial=np.log(confidential.size)))),
-        mean_group=float(status.size.mean()) if len(status.size) else 0.0,
+        k_anonymity=int(status.size.min()),
+        l_diversity=int(np.bincount(group).min()),
+        entropy_l_diversity=float(np.exp(entropy.min())),
+        mean_group=float(status.size.mean()),
     )
 
 
-def _extremes(
-    pattern: NDArray[np.int64], codes: NDArray[np.int32], groups: int
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """The smallest and the largest confidential code of each pattern."""
-    low = np.full(groups, np.iinfo(np.int32).max, dtype=np.int32)
-    high = np.full(groups, -1, dtype=np.int32)
-    np.minimum.at(low, pattern, codes)
+def extremes(
+    pattern: NDArray[np.int64], codes: Codes
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:  # (patterns,) each
+    """The smallest and the largest code of each pattern."""
+    low, high = (np.full(int(pattern.max()) + 1, end) for end in (codes.max(), codes.min()))
+    np.minimum.at(low, pattern, codes)  # of one type: else NumPy takes thrice as long
     np.maximum.at(high, pattern, codes)
-    return low, high
+    return low.astype(np.int64), high.astype(np.int64)
 
 
-def _diversity(
-    status: Status, confidential: Coded
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Number of confidential values in each pattern, and their entropy in nats."""
-    cells, counts = np.unique(
-        status.pattern * confidential.size + confidential.codes, return_counts=True
-    )
-    group = cells // confidential.size
-    share = counts / status.size[group]
-    distinct: NDArray[np.int64] = np.bincount(group, minlength=len(status.size))
-    entropy = np.zeros(len(status.size))
-    np.add.at(entropy, group, -share * np.log(share))
-    return distinct, entropy
+def _role(
+    table: Table, name: str, others: list[Codes], secret: Codes, identifiable: int, bins: int
+) -> ColumnRole:
+    """What one key gives away: how many records stay identifiable without it, or with it in
+    bins.
+    """
 
+    def left(keys: list[Codes]) -> int:
+        return int(status_of(patterns(keys), secret).identifiable.sum()) if keys else 0
 
-def _roles(
-    microdata: Microdata, identifiable: int, bins: int, progress: Telling
-) -> tuple[ColumnRole, ...]:
-    roles = []
-    for position, column in enumerate(microdata.keys):
-        progress(f"without {column.name}", position / len(microdata.keys))
-        roles.append(_role(microdata, position, identifiable, bins))
-    return tuple(sorted(roles, key=lambda role: -role.saved_by_dropping))
-
-
-def _role(microdata: Microdata, position: int, identifiable: int, bins: int) -> ColumnRole:
-    column, confidential = microdata.keys[position], microdata.confidential[0]
-    others = microdata.keys[:position] + microdata.keys[position + 1 :]
-    dropped = int(status_of(others, confidential).identifiable.sum()) if others else 0
-    coarse = _coarsened(column, bins)
-    binned = int(status_of((*others, coarse), confidential).identifiable.sum()) if coarse else None
+    dropped, coarse = left(others), _coarsened(table, name, bins)
+    binned = None if coarse is None else left([*others, coarse])
     return ColumnRole(
-        column.name,
-        column.size,
+        name,
+        table.domain[name].size,
         dropped,
         identifiable - dropped,
         binned,
         None if binned is None else identifiable - binned,
-        coarse.size if coarse else None,
+        None if coarse is None else len(np.unique(coarse)),
     )
 
 
-def _coarsened(column: Coded, bins: int) -> Coded | None:
-    """The numbers of the column in `bins` classes of equal frequency, nulls in one of their own, as
-    `bins` would cut it; None for words, which cannot be cut.
+def _coarsened(table: Table, name: str, bins: int) -> Codes | None:
+    """The numbers of a column (or words that read as numbers) in classes of equal frequency, nulls
+    in one of their own, as `bins` would cut it; None for words, which cannot be cut.
     """
-    values = _numbers(column.values)
-    if values is None or column.size <= bins:
+    attribute = attribute_of(table, name)
+    values = numbers_of(attribute)
+    if values is None or attribute.size <= bins:
         return None
-    numbers = values[column.codes]
-    present = numbers[~np.isnan(numbers)]
-    if not len(present):
-        return None
+    numbers = values[columns_of(table, [name])[0]]
+    absent = np.isnan(numbers)
     # A null, which is nan here, comes after all edges: one more moves it past the last class.
-    codes = np.searchsorted(Binning("frequency", bins).edges(present), numbers, side="right")
-    codes = codes + np.isnan(numbers)
-    occurring, codes = np.unique(codes, return_inverse=True)
-    return Coded(column.name, codes.astype(np.int32), tuple(occurring.tolist()))
-
-
-def _numbers(values: Sequence[Any]) -> NDArray[np.float64] | None:
-    """The values as numbers, words that read as numbers included, nulls as nan; None if one is no
-    number.
-    """
-    try:
-        return np.array([np.nan if value is None else float(value) for value in values])
-    except (TypeError, ValueError):
-        return None
+    edges = edges_of("frequency", bins, numbers[~absent])
+    return np.searchsorted(edges, numbers, side="right") + absent

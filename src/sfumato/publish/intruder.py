@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.publish.conditional import simple_bayes
-from sfumato.publish.identify import Status
-from sfumato.publish.microdata import Coded
+from sfumato.domain import Codes, Distinct
+from sfumato.publish.conditional import pair_counts, simple_bayes
+from sfumato.publish.identify import Status, extremes
 from sfumato.randomness import seeded
 
 __all__ = ["Believer", "Intruder", "ShownValue", "believer_of", "intruder_of", "plain_value"]
@@ -100,42 +100,36 @@ class Intruder:
         }
 
 
-def intruder_of(keys: Sequence[Coded], status: Status, truth: Coded, shown: Coded) -> Intruder:
+def intruder_of(
+    keys: Sequence[Codes], status: Status, attribute: Distinct, truth: Codes, shown: Codes
+) -> Intruder:
     """What can be guessed of the records that were identifiable in the truth."""
-    rows = np.flatnonzero(status.unique)
-    flows = crossed(truth.codes[rows], shown.codes[rows], truth.size)  # (shown, true)
-    commonest = int(truth.counts().argmax())
+    rows, values = np.flatnonzero(status.unique), attribute.size
+    flows = pair_counts(shown[rows], truth[rows], values, values)
+    commonest = int(np.bincount(truth).argmax())
     held = flows.sum(axis=0)
     unique = len(rows)
-    believing, informed, told = _groups(status, truth, shown)
-    alone, weighing = _with_keys(keys, truth, shown, rows)
+    believing, informed, told = _groups(status, values, truth, shown)
+    alone, weighing = _with_keys(keys, values, truth, shown, rows)
 
     def share(right: float) -> float | None:
         return float(right) / unique if unique else None
 
     return Intruder(
-        confidential=truth.name,
+        confidential=attribute.name,
         unique=unique,
-        commonest=truth.values[commonest],
+        commonest=attribute.values[commonest],
         baseline=share(held[commonest]),
         believing=share(np.trace(flows)),
         informed=share(flows.max(axis=1).sum()),
         keys_alone=share(alone),
         weighing_keys=share(max(weighing, float(flows.max(axis=1).sum()))),
-        shown=_shown_values(flows, truth.values),
+        shown=_shown_values(flows, attribute.values),
         grouped=int(status.collective.sum()),
         groups_believing=believing,
         groups_informed=informed,
         groups_told=told,
     )
-
-
-def crossed(
-    true: NDArray[np.integer], shown: NDArray[np.integer], values: int
-) -> NDArray[np.int64]:  # (shown, true)
-    """How many records show each value (row) and truly have each (column)."""
-    key = shown.astype(np.int64) * values + true
-    return np.bincount(key, minlength=values * values).reshape(values, values)
 
 
 def _shown_values(flows: NDArray[np.int64], values: tuple[Any, ...]) -> tuple[ShownValue, ...]:
@@ -153,7 +147,7 @@ def _shown_values(flows: NDArray[np.int64], values: tuple[Any, ...]) -> tuple[Sh
 
 
 def _with_keys(
-    keys: Sequence[Coded], truth: Coded, shown: Coded, rows: NDArray[np.intp]
+    keys: Sequence[Codes], values: int, truth: Codes, shown: Codes, rows: NDArray[np.intp]
 ) -> tuple[float, float]:
     """Right guesses by naive Bayes learnt from the release, and by one who sets its verdict beside
     what is shown.
@@ -163,8 +157,8 @@ def _with_keys(
     """
     if not len(rows):
         return 0.0, 0.0
-    posterior = simple_bayes(keys, shown, rows)
-    true, own = truth.codes[rows], shown.codes[rows]
+    posterior = simple_bayes(keys, shown, values, rows)
+    true, own = truth[rows], shown[rows]
     place = np.arange(len(rows))
     alone = float((posterior.argmax(axis=1) == true).sum())
     lead = posterior[place, own]
@@ -172,7 +166,7 @@ def _with_keys(
     lead = lead - posterior.max(axis=1)
     edges = np.unique(np.quantile(lead, np.linspace(0, 1, _BANDS + 1)[1:-1]))
     sort = own.astype(np.int64) * _BANDS + np.searchsorted(edges, lead, side="right")
-    return alone, _right_from_others(sort, true, truth.size)
+    return alone, _right_from_others(sort, true, values)
 
 
 def _right_from_others(sort: NDArray[np.int64], true: NDArray[np.integer], values: int) -> float:
@@ -188,7 +182,9 @@ def _right_from_others(sort: NDArray[np.int64], true: NDArray[np.integer], value
     return float((guess[1 - half, number] == true).sum())
 
 
-def _groups(status: Status, truth: Coded, shown: Coded) -> tuple[float | None, float | None, int]:
+def _groups(
+    status: Status, values: int, truth: Codes, shown: Codes
+) -> tuple[float | None, float | None, int]:
     """Right guesses of the records of groups that shared one value, and how many are still told.
 
     In a group of three or more the commonest shown value is guessed. Of two records that differ one
@@ -198,48 +194,36 @@ def _groups(status: Status, truth: Coded, shown: Coded) -> tuple[float | None, f
     if not len(grouped):
         return None, None, 0
     believing = believed(status, truth, shown)[grouped]
-    low, high = _pair_values(status, shown)
+    low, high = extremes(status.pattern, shown)
     pair = (status.size[status.pattern] == 2) & (low != high)[status.pattern]
-    key = (low * truth.size + high)[status.pattern[pair]]
-    _, number = np.unique(key, return_inverse=True)
-    counts = np.zeros((int(number.max(initial=-1)) + 1, truth.size), dtype=np.int64)
-    np.add.at(counts, (number, truth.codes[pair]), 1)
-    guess = np.full(len(truth.codes), -1)
-    guess[pair] = counts.argmax(axis=1)[number]
-    informed = np.where(pair[grouped], guess[grouped] == truth.codes[grouped], believing)
-    told = (low == high)[status.pattern[grouped]] & (shown.codes[grouped] == truth.codes[grouped])
+    _, number = np.unique((low * values + high)[status.pattern[pair]], return_inverse=True)
+    guess = np.full(len(truth), -1)
+    held = pair_counts(number, truth[pair], int(number.max(initial=-1)) + 1, values)
+    guess[pair] = held.argmax(axis=1)[number]
+    informed = np.where(pair[grouped], guess[grouped] == truth[grouped], believing)
+    told = (low == high)[status.pattern[grouped]] & (shown[grouped] == truth[grouped])
     return float(believing.mean()), float(informed.mean()), int(told.sum())
 
 
-def _pair_values(
-    status: Status, shown: Coded
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:  # (patterns,) each
-    """The smallest and the largest code shown for each pattern."""
-    low = np.full(len(status.size), shown.size, dtype=np.int64)
-    high = np.full(len(status.size), -1, dtype=np.int64)
-    np.minimum.at(low, status.pattern, shown.codes)
-    np.maximum.at(high, status.pattern, shown.codes)
-    return low, high
-
-
-def believed(status: Status, truth: Coded, shown: Coded) -> NDArray[np.float64]:  # (records,)
+def believed(status: Status, truth: Codes, shown: Codes) -> NDArray[np.float64]:  # (records,)
     """The chance that the commonest value shown for a record's pattern is its true one; ties are
     guessed at random (in expectation).
     """
-    key = status.pattern * truth.size
-    cells, counts = np.unique(key + shown.codes, return_counts=True)
-    group = cells // truth.size
+    values = int(max(truth.max(), shown.max())) + 1
+    key = status.pattern * values
+    cells, counts = np.unique(key + shown, return_counts=True)
+    group = cells // values
     most = np.zeros(len(status.size), dtype=np.int64)
     np.maximum.at(most, group, counts)
     winner = counts == most[group]
     winners = np.bincount(group, weights=winner, minlength=len(status.size))
-    place = np.minimum(np.searchsorted(cells, key + truth.codes), len(cells) - 1)
-    right = (cells[place] == key + truth.codes) & winner[place]
+    place = np.minimum(np.searchsorted(cells, key + truth), len(cells) - 1)
+    right = (cells[place] == key + truth) & winner[place]
     chance: NDArray[np.float64] = right / winners[status.pattern]
     return chance
 
 
-def believer_of(status: Status, truth: Coded, shown: Coded) -> Believer:
+def believer_of(status: Status, truth: Codes, shown: Codes) -> Believer:
     """Everyone's value guessed as the commonest one shown for their pattern."""
     chance = believed(status, truth, shown)
     identifiable = status.identifiable

@@ -28,9 +28,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from sfumato.domain import Codes
 from sfumato.errors import DataError, ParameterError
 from sfumato.estimation.estimate import Answer
-from sfumato.publish.microdata import Coded, pattern_numbers
+from sfumato.publish.records import patterns
 
 __all__ = ["PopulationRisk", "population_risk", "sampling_weights"]
 
@@ -86,7 +87,7 @@ class PopulationRisk:
 
 
 def sampling_weights(
-    column: pa.ChunkedArray | None, name: str | None, population: float | None, rows: int
+    column: pa.Array | None, name: str | None, population: float | None, rows: int
 ) -> NDArray[np.float64]:
     """How many people each record stands for: a column of weights, scaled to the population where
     that is given; or the same for all.
@@ -106,7 +107,7 @@ def sampling_weights(
         raise DataError(f"weights column '{name}' does not hold numbers only") from None
     if weights.null_count:
         raise DataError(f"weights column '{name}' has {weights.null_count} nulls")
-    found: NDArray[np.float64] = weights.to_numpy()
+    found = np.asarray(weights.to_numpy(zero_copy_only=False), dtype=np.float64)
     if not np.isfinite(found).all() or found.min() <= 0:
         raise DataError(f"weights column '{name}' holds a weight that is not above 0")
     if found.sum() > _MOST:
@@ -122,9 +123,9 @@ def sampling_weights(
     return found
 
 
-def population_risk(keys: Sequence[Coded], weights: NDArray[np.float64]) -> PopulationRisk:
+def population_risk(keys: Sequence[Codes], weights: NDArray[np.float64]) -> PopulationRisk:
     """The risk of these records as a sample whose weights say how many people each stands for."""
-    pattern = pattern_numbers(keys)
+    pattern = patterns(keys)
     held = np.bincount(pattern)
     alone = (held == 1)[pattern]
     size, rows = float(weights.sum()), len(weights)
@@ -156,15 +157,15 @@ def _right_matches(held: NDArray[np.int64], fraction: float) -> Answer | None:
 
 
 def _by_independent_keys(
-    keys: Sequence[Coded], weights: NDArray[np.float64], alone: NDArray[np.bool_]
+    keys: Sequence[Codes], weights: NDArray[np.float64], alone: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """For each unique record the chance that it is unique in the population, and that a match is
     right.
     """
     expected = np.full(len(weights), np.log(weights.sum()))
-    for column in keys:
-        share = np.bincount(column.codes, weights=weights, minlength=column.size) / weights.sum()
-        expected += np.log(share)[column.codes]
+    for codes in keys:
+        share = np.bincount(codes, weights=weights) / weights.sum()
+        expected += np.log(share)[codes]
     others = np.exp(expected[alone]) * (1 - 1 / weights[alone])
     chance = np.exp(-others)
     right = np.divide(-np.expm1(-others), others, out=np.ones_like(others), where=others > 0)

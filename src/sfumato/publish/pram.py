@@ -6,16 +6,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato import plots
 from sfumato.arguments import checked
+from sfumato.domain import Codes, Distinct
 from sfumato.errors import ParameterError
 from sfumato.glance import around, spans
 from sfumato.notebook import Framed, arrow_table, html_table
@@ -23,18 +22,25 @@ from sfumato.printable import percent
 from sfumato.privacy.guarantee import Gamma, Guarantee, rounded_up
 from sfumato.privacy.probability import check_number
 from sfumato.publish.cost import two_way_changes
+from sfumato.publish.former import taking_microdata
 from sfumato.publish.intruder import ShownValue, plain_value
 from sfumato.publish.invariant import LARGEST, InvariantMatrix
-from sfumato.publish.microdata import (
-    Binning,
-    Coded,
-    Microdata,
+from sfumato.publish.records import (
+    Nulls,
+    ReleasedRecords,
+    attribute_of,
+    check_names,
     columns_named,
-    microdata_of,
-    pattern_numbers,
+    columns_of,
+    joined,
+    numbers_of,
+    parted,
+    patterns,
+    records_of,
+    replaced,
 )
-from sfumato.publish.records import write_records
 from sfumato.randomness import Keystream, drawing
+from sfumato.table import Table
 from sfumato.telling import Telling, silent
 
 __all__ = ["PramRelease", "PramReport", "ValueCount", "pram"]
@@ -132,26 +138,18 @@ class PramReport(Framed):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PramRelease(Framed):
-    """The table to hand out, the guarantee of all replaced columns together, and the reports;
-    `changed` is for the owner alone.
-    """
+class PramRelease(ReleasedRecords):
+    """The records to hand out, the guarantee of all replaced columns together, and the reports."""
 
-    table: pa.Table
     guarantee: Guarantee
     reports: tuple[PramReport, ...]
     secure: bool
-    changed: NDArray[np.bool_] = field(repr=False)
     seconds: float = 0.0
-
-    def to_arrow(self) -> pa.Table:
-        """The records to hand out; what was done is in `to_dict` and `reports`."""
-        return self.table
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form: the guarantee of all, and a report for each column."""
         return {
-            "records": self.table.num_rows,
+            "records": self.records.rows,
             "changed": int(self.changed.sum()),
             "gamma": rounded_up(self.guarantee.gamma),
             "epsilon": self.guarantee.epsilon,
@@ -190,12 +188,8 @@ class PramRelease(Framed):
         notes = (str(self.guarantee), *(note for each in self.reports for note in each.notes))
         return html_table(heads, lines, title="Records to hand out", notes=notes)
 
-    @checked
-    def save(self, path: str | Path, *, force: bool = False) -> None:
-        """Write the table to hand out: .csv, .csv.gz or .parquet, by the name."""
-        write_records(self.table, path, force=force)
 
-
+@taking_microdata
 @checked
 def pram(
     data: Any,
@@ -205,8 +199,8 @@ def pram(
     keep: float | None = None,
     jointly: bool = False,
     within: str | Sequence[str] = (),
-    bins: Mapping[str, Binning | str] | None = None,
-    nulls: Literal["value", "error"] = "value",
+    bins: Mapping[str, str] | None = None,
+    nulls: Nulls = "value",
     rng: Keystream | None = None,
     progress: Telling = silent,
 ) -> PramRelease:
@@ -221,7 +215,7 @@ def pram(
     the counts of each combination with these stay as well. The matrix is made from the counts, so γ
     speaks of one person to whom the counts are known.
 
-    >>> people = pa.table({"ill": ["no"] * 900 + ["yes"] * 100})
+    >>> people = {"ill": ["no"] * 900 + ["yes"] * 100}
     >>> release = pram(people, "ill", gamma=19)
     >>> release.reports[0].gamma <= 19, round(release.reports[0].kept, 2)
     (True, 0.94)
@@ -232,34 +226,33 @@ def pram(
     check_number("gamma", gamma) if gamma is not None else check_number("keep", keep)
     if gamma is not None and not gamma <= _LARGEST_GAMMA:
         raise ParameterError(f"gamma={float(gamma):g} promises nothing", hint="19 is usual")
-    microdata = _microdata(data, columns, within, bins, nulls)
-    names = [column.name for column in microdata.confidential]
-    strata = [column for column in microdata.keys if column.name in _listed(within)]
+    table, known, names, strata = _parted(data, columns, within, bins, nulls)
     draw = drawing(rng)
-    targets = (
-        [microdata.combined()]
-        if jointly and len(names) > 1
-        else [microdata.alone(place) for place in range(len(names))]
-    )
-    for view in targets:
-        _check_values(view.confidential[0])
-    reports, shown, guarantee = [], [], Guarantee(1)
-    for place, view in enumerate(targets):
-        progress(f"replacing {view.confidential[0].name}", place / len(targets))
-        matrices = _matrices(view.confidential[0], strata, gamma, keep)
-        codes = _drawn(view.confidential[0], matrices, draw)
-        names_within = tuple(column.name for column in strata)
+    views = [names] if jointly else [(name,) for name in names]
+    targets = [joined(table, view) for view in views]
+    for attribute, _, _ in targets:
+        _check_values(attribute)
+    reports: list[PramReport] = []
+    shown: dict[str, Codes] = {}
+    guarantee = Guarantee(1)
+    for place, (view, (attribute, codes, parts)) in enumerate(zip(views, targets, strict=True)):
+        progress(f"replacing {attribute.name}", place / len(targets))
+        matrices = _matrices(attribute.name, codes, columns_of(table, strata), gamma, keep)
+        drawn = _drawn(codes, matrices, draw)
+        two_way = two_way_changes(table, known, codes, drawn)
         notes = _not_the_best(matrices) if gamma is not None else ()
-        reports.append(_report(view, codes, matrices, names_within, notes))
-        shown.append(Coded(view.confidential[0].name, codes, view.confidential[0].values))
+        reports.append(_report(attribute, codes, drawn, matrices, strata, two_way, notes))
+        released = (part[drawn].astype(np.int32) for part in parts)
+        shown |= dict(zip(view, released, strict=True))
         guarantee = guarantee.compose(_guarantee(matrices))
-    released = _parted(microdata, shown[0]) if len(shown) < len(names) else shown
-    changed = np.zeros(microdata.rows, dtype=bool)
-    for column, true in zip(released, microdata.confidential, strict=True):
-        changed |= column.codes != true.codes
-    table = microdata.released({column.name: column for column in released})
-    seconds = time.perf_counter() - started
-    return PramRelease(table, guarantee, tuple(reports), draw.secure, changed, seconds)
+    return PramRelease(
+        replaced(table, {name: (attribute_of(table, name), shown[name]) for name in names}),
+        np.any([shown[name] != table.column(name) for name in names], axis=0),
+        guarantee,
+        tuple(reports),
+        draw.secure,
+        time.perf_counter() - started,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,32 +264,29 @@ class _Stratum:
     matrix: InvariantMatrix
 
 
-def _listed(names: str | Sequence[str]) -> tuple[str, ...]:
-    return columns_named("columns", names)
-
-
-def _microdata(
+def _parted(
     data: Any,
     columns: str | Sequence[str],
     within: str | Sequence[str],
-    bins: Mapping[str, Binning | str] | None,
-    nulls: str,
-) -> Microdata:
-    chosen = _listed(columns)
+    bins: Mapping[str, str] | None,
+    nulls: Nulls,
+) -> tuple[Table, tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """The records with numbers in bins; the names of the columns beside those that are replaced, of
+    these, and of those within which they are.
+    """
+    chosen, inside = (columns_named("columns", names) for names in (columns, within))
     if not chosen:
         raise ParameterError("no column to replace was named", hint="name one or more")
-    both = [name for name in _listed(within) if name in chosen]
+    both = [name for name in inside if name in chosen]
     if both:
         raise ParameterError(f"'{both[0]}' cannot be replaced within itself")
-    microdata = microdata_of(
-        data, chosen, bins=bins, nulls=None if nulls == "value" else nulls, keyless=True
-    )
-    for name in _listed(within):
-        microdata.check_column(name)
-    return microdata
+    records = records_of(data)
+    table, known, chosen = parted(records, chosen, bins=bins, nulls=nulls, keys_needed=False)
+    check_names(table, inside)
+    return table, known, chosen, tuple(name for name in known if name in inside)
 
 
-def _check_values(column: Coded) -> None:
+def _check_values(column: Distinct) -> None:
     """Refuse a column whose matrix would be too large to make."""
     if column.size <= _MOST_VALUES:
         return
@@ -306,24 +296,16 @@ def _check_values(column: Coded) -> None:
         "another",
         hint=f"cut it into ranges: --bin {name}=frequency:20, in Python "
         f'bins={{"{name}": "frequency:20"}}'
-        if all(map(_is_number, column.values))
+        if numbers_of(column) is not None
         else "merge rare values, or replace columns on their own, not jointly",
     )
 
 
-def _is_number(value: Any) -> bool:
-    """Whether a value can be cut into ranges; a null is in none."""
-    try:
-        return value is None or (not isinstance(value, tuple) and bool(np.isfinite(float(value))))
-    except (TypeError, ValueError):
-        return False
-
-
 def _matrices(
-    column: Coded, strata: Sequence[Coded], gamma: Gamma | None, keep: float | None
+    name: str, codes: Codes, strata: Sequence[Codes], gamma: Gamma | None, keep: float | None
 ) -> list[_Stratum]:
     """The matrix of every stratum, made from its own counts."""
-    number = pattern_numbers(strata) if strata else np.zeros(len(column.codes), dtype=np.int64)
+    number = patterns(strata) if strata else np.zeros(len(codes), dtype=np.int64)
     order = np.argsort(number, kind="stable")
     parts = np.split(order, np.flatnonzero(np.diff(number[order])) + 1)
     if len(parts) > _MOST_STRATA:
@@ -331,11 +313,11 @@ def _matrices(
             f"{len(parts):,} strata are too many to keep the counts of (at most {_MOST_STRATA:,})",
             hint="name fewer or coarser columns to stay within",
         )
-    counted = [np.unique(column.codes[rows], return_counts=True) for rows in parts]
+    counted = [np.unique(codes[rows], return_counts=True) for rows in parts]
     entries = sum(len(values) ** 2 for values, _ in counted)
     if entries > _MOST_ENTRIES:
         raise ParameterError(
-            f"the matrices of {len(parts):,} strata of '{column.name}' have {entries:,} entries, "
+            f"the matrices of {len(parts):,} strata of '{name}' have {entries:,} entries, "
             f"and {_MOST_ENTRIES:,} at most are made",
             hint="name fewer or coarser columns to stay within, or cut numbers into ranges (--bin)",
         )
@@ -350,12 +332,12 @@ def _matrices(
     return found
 
 
-def _drawn(column: Coded, strata: Sequence[_Stratum], rng: Keystream) -> NDArray[np.int32]:
-    codes = column.codes.copy()
+def _drawn(codes: Codes, strata: Sequence[_Stratum], rng: Keystream) -> Codes:
+    drawn = codes.copy()
     for stratum in strata:
-        local = np.searchsorted(stratum.values, column.codes[stratum.rows])
-        codes[stratum.rows] = stratum.values[stratum.matrix.draw(local, rng)]
-    return codes
+        local = np.searchsorted(stratum.values, codes[stratum.rows])
+        drawn[stratum.rows] = stratum.values[stratum.matrix.draw(local, rng)]
+    return drawn
 
 
 def _guarantee(strata: Sequence[_Stratum]) -> Guarantee:
@@ -363,62 +345,48 @@ def _guarantee(strata: Sequence[_Stratum]) -> Guarantee:
     return max(stratum.matrix.guarantee for stratum in strata)
 
 
-def _parted(microdata: Microdata, joint: Coded) -> list[Coded]:
-    """The columns that were replaced as one."""
-    return [
-        Coded(column.name, part[joint.codes].astype(np.int32), column.values)
-        for column, part in zip(microdata.confidential, microdata.parts(), strict=True)
-    ]
-
-
 def _report(
-    view: Microdata,
-    codes: NDArray[np.int32],
+    attribute: Distinct,
+    codes: Codes,
+    drawn: Codes,
     strata: Sequence[_Stratum],
     within: tuple[str, ...],
+    two_way: dict[str, float],
     notes: tuple[str, ...],
 ) -> PramReport:
-    column = view.confidential[0]
-    joint = np.zeros((column.size, column.size))  # (shown, true), expected
-    variance = np.zeros(column.size)
+    joint = np.zeros((attribute.size, attribute.size))  # (shown, true), expected
+    variance = np.zeros(attribute.size)
     informed = 0.0
     for stratum in strata:
         expected = stratum.matrix.joint()
         joint[np.ix_(stratum.values, stratum.values)] += expected
         variance[stratum.values] += stratum.matrix.variance()
         informed += float(expected.max(axis=1).sum())
-    shown = Coded(column.name, codes, column.values)
+    true, shown = (np.bincount(each, minlength=attribute.size) for each in (codes, drawn))
     alone = [stratum for stratum in strata if len(stratum.values) == 1]
+    errors = np.sqrt(variance).tolist()
+    counts = zip(attribute.values, true.tolist(), shown.tolist(), errors, strict=True)
     rows = len(codes)
     return PramReport(
-        column=column.name,
+        column=attribute.name,
         within=within,
         strata=len(strata),
         records=rows,
         gamma=rounded_up(_guarantee(strata).gamma),
         kept=float(np.trace(joint) / rows),
-        changed=int((codes != column.codes).sum()),
-        moved=float(np.abs(joint.sum(axis=1) - column.counts()).max()),
+        changed=int((drawn != codes).sum()),
+        moved=float(np.abs(joint.sum(axis=1) - true).max()),
         fixed=sum(len(stratum.rows) for stratum in alone),
-        counts=_counts(column, shown, variance),
-        two_way=two_way_changes(view.keys, column, shown) if view.keys else {},
-        baseline=float(column.counts().max() / rows),
+        counts=tuple(ValueCount(*each) for each in counts),
+        two_way=two_way,
+        baseline=float(true.max() / rows),
         informed=informed / rows,
-        worst=_worst(strata, column),
+        worst=_worst(strata, attribute),
         notes=_notes(alone, within) + notes,
     )
 
 
-def _counts(column: Coded, shown: Coded, variance: NDArray[np.float64]) -> tuple[ValueCount, ...]:
-    return tuple(
-        ValueCount(value, int(true), int(seen), float(np.sqrt(spread)))
-        for value, true, seen, spread in zip(
-            column.values, column.counts(), shown.counts(), variance, strict=True
-        )
-    )
-
-
-def _worst(strata: Sequence[_Stratum], column: Coded) -> ShownValue:
+def _worst(strata: Sequence[_Stratum], column: Distinct) -> ShownValue:
     """The shown value, in whichever stratum, that tells most about the true one."""
     best: ShownValue | None = None
     for stratum in strata:

@@ -1,38 +1,70 @@
-"""An owner's true records as files hold them: read with every word as it stands, and written
-whole.
+"""An owner's true records as a table: each column as it was found, numbers cut into bins where that
+is asked for, and what an intruder may know (keys) kept apart from what is confidential.
 """
 
 from __future__ import annotations
 
-import gzip
-import io
-import json
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from sfumato.errors import DataError, ParameterError
-from sfumato.files import write_whole, written
-from sfumato.table import Table, reader_of
+from sfumato.arguments import checked, shown
+from sfumato.domain import Codes, Distinct, Domain
+from sfumato.errors import DataError, ParameterError, SchemaError, listing, near_miss
+from sfumato.notebook import Framed
+from sfumato.table import Table, reader_of, save
 from sfumato.table.formats import STANDARD_STREAM, check_target, kind_of
 from sfumato.table.readers import RecordReader
 from sfumato.table.table import plain_array
 
-__all__ = ["check_record_target", "csv_text", "read_records", "write_json", "write_records"]
+__all__ = [
+    "Nulls",
+    "ReleasedRecords",
+    "attribute_of",
+    "binning",
+    "check_names",
+    "check_record_target",
+    "columns_named",
+    "columns_of",
+    "cut",
+    "edges_of",
+    "joined",
+    "numbers_of",
+    "parted",
+    "patterns",
+    "records_of",
+    "replaced",
+]
+
+Nulls = Literal["value", "error"]
+
+_LARGEST_KEY = 1 << 62
+_MOST_BINS = 10_000
+_CUT_SO = "write frequency:5, width:5 or 35,55,75"
 
 
-def read_records(data: Any) -> pa.Table:
+def records_of(data: Any) -> Table:
     """All columns of a file, an Arrow table, a data frame or a table of true records, words as
     they stand there.
+
+    >>> people = records_of({"age": [31, 52, 31], "town": ["Lyon", None, "Lyon"]})
+    >>> [attribute.values for attribute in people.domain]
+    [(31, 52), ('Lyon', None)]
     """
     if isinstance(data, Table) and data.provenance is None:
+        if all(isinstance(attribute, Distinct) for attribute in data.domain):
+            return data
         data = data.to_arrow()
     reader = reader_of(data)
-    if not isinstance(reader, RecordReader) or _holds_lists(reader):
+    frame = getattr(reader, "frame", None)
+    lists = frame is not None and all(pa.types.is_nested(field.type) for field in frame.schema)
+    if not isinstance(reader, RecordReader) or lists:
         raise ParameterError(
             f"{reader.where} holds baskets, not records", hint="hide is for baskets"
         )
@@ -40,46 +72,331 @@ def read_records(data: Any) -> pa.Table:
         raise ParameterError(
             f"{reader.where} is itself a perturbed file", hint="give the true records"
         )
-    _check_named_once(reader)
-    # pandas hands its row labels over as a column of this name; nobody meant them as data.
-    names = [name for name in reader.names if not name.startswith("__index_level_")]
-    batches = list(_told(reader, names))
-    if not sum(batch.num_rows for batch in batches):
-        raise DataError(f"{reader.where} has no rows")
-    _check_single_values(batches[0].schema, reader.where)
-    return pa.Table.from_batches(batches)
-
-
-def _told(reader: RecordReader, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The plain batches of a reader, which tells how far it has come."""
-    for batch in reader.arrow_batches(names):
-        reader.told()
-        yield _plain(batch)
-
-
-def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The same values without string views, which polars hands over and Arrow cannot sort."""
-    columns = [plain_array(column) for column in batch.columns]
-    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
-
-
-def _check_single_values(schema: pa.Schema, where: str) -> None:
-    for field in schema:
-        if pa.types.is_nested(field.type):
-            raise DataError(
-                f"column '{field.name}' of {where} should hold single values; it holds {field.type}"
-            )
-
-
-def _holds_lists(reader: RecordReader) -> bool:
-    frame = getattr(reader, "frame", None)
-    return frame is not None and all(pa.types.is_nested(field.type) for field in frame.schema)
-
-
-def _check_named_once(reader: RecordReader) -> None:
     twice = sorted({name for name in reader.names if list(reader.names).count(name) > 1})
     if twice:
         raise DataError(f"{reader.where} has more than one column '{twice[0]}'")
+    batches = list(_batches(reader))
+    if not sum(batch.num_rows for batch in batches):
+        raise DataError(f"{reader.where} has no rows")
+    table = pa.Table.from_batches(batches)
+    for field in table.schema:
+        if pa.types.is_nested(field.type):
+            raise DataError(
+                f"column '{field.name}' of {reader.where} should hold single values; it holds "
+                f"{field.type}"
+            )
+    return _coded(Distinct.of(name, table[name]) for name in table.column_names)
+
+
+def _batches(reader: RecordReader) -> Iterator[pa.RecordBatch]:
+    """The batches of a reader, which tells how far it has come, without string views (which polars
+    hands over and Arrow cannot sort) and without the row labels of pandas.
+    """
+    names = [name for name in reader.names if not name.startswith("__index_level_")]
+    for batch in reader.arrow_batches(names):
+        reader.told()
+        columns = [plain_array(column) for column in batch.columns]
+        yield pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _coded(columns: Iterable[tuple[Distinct, Codes]]) -> Table:
+    attributes, found = zip(*columns, strict=True)
+    return Table(Domain(attributes), found)
+
+
+def parted(
+    records: Table,
+    confidential: str | Sequence[str] | None,
+    *,
+    keys: Sequence[str] | None = None,
+    bins: Mapping[str, str] | None = None,
+    nulls: Nulls = "value",
+    beside: Sequence[str] = (),
+    keys_needed: bool = True,
+    values_needed: int = 2,
+) -> tuple[Table, tuple[str, ...], tuple[str, ...]]:
+    """The records with numbers cut as `bins` say; the names of the keys; those of the confidential
+    columns.
+
+    A column that is not confidential is a key, unless `keys` names them or it stands `beside` (a
+    sampling weight). Of a confidential column `values_needed` different values are asked for.
+
+    >>> people = {"age": [31, 31, 52], "town": ["Lyon"] * 3, "ill": ["no", "yes", "no"]}
+    >>> table, keys, secret = parted(records_of(people), "ill", bins={"age": "40"})
+    >>> keys, secret, table.domain["age"].labels
+    (('age', 'town'), ('ill',), ('[31,40)', '[40,52]'))
+    """
+    if confidential is None:
+        raise ParameterError(
+            "no confidential column was named", hint='name one or more, as in confidential="income"'
+        )
+    secret = columns_named("confidential", confidential)
+    chosen = None if keys is None else columns_named("keys", keys)
+    check_names(records, [*secret, *(chosen or ()), *beside])
+    table = cut(records, bins)
+    if values_needed and not secret:
+        raise ParameterError("no confidential column was named", hint="name one or more")
+    for name in chosen or ():
+        if name in secret or name in beside:
+            role = "confidential" if name in secret else "a weight"
+            raise ParameterError(
+                f"'{name}' is named a key and {role}; a column is one of them",
+                hint="leave it out of one",
+            )
+    apart = {*secret, *beside}
+    known = tuple(name for name in (chosen or table.domain.names) if name not in apart)
+    _check_nulls(table, [*known, *secret, *(bins or ())], nulls)
+    for name in secret:
+        if table.domain[name].size < values_needed:
+            raise DataError(
+                f"confidential column '{name}' has {table.domain[name].size} value(s), so there is "
+                "nothing to exchange",
+                hint="name a column with two or more values",
+            )
+    if not known and keys_needed:
+        raise ParameterError(
+            "every column is confidential, so no record can be told apart by the others"
+        )
+    return table, known, secret
+
+
+def columns_named(role: str, names: str | Sequence[str]) -> tuple[str, ...]:
+    """One name, or several, as several, each once; what is no name is refused."""
+    if isinstance(names, str):
+        return (names,)
+    found = tuple(names) if isinstance(names, Iterable) else (names,)
+    wrong = [name for name in found if not isinstance(name, str)]
+    if wrong:
+        raise ParameterError(
+            f"{role}={shown(wrong[0])} is not the name of a column", hint="give one name, or a list"
+        )
+    return tuple(dict.fromkeys(found))
+
+
+def check_names(table: Table, names: Iterable[Any]) -> None:
+    """Refuse a name that is no column."""
+    for name in names:
+        if name not in table.domain:
+            raise SchemaError(
+                f"no column {shown(name)} in this table ({listing(table.domain.names)})",
+                hint=near_miss(name, table.domain.names),
+            )
+
+
+def _check_nulls(table: Table, names: Iterable[str], nulls: Nulls) -> None:
+    if nulls not in ("value", "error"):
+        raise ParameterError(
+            f"no way of treating nulls called {shown(nulls)}", hint="use value or error"
+        )
+    for name in names if nulls == "error" else ():
+        attribute = attribute_of(table, name)
+        if attribute.values[-1] is None:
+            missing = int((np.asarray(table.column(name)) == attribute.size - 1).sum())
+            raise DataError(
+                f"column '{name}' has {missing} nulls",
+                hint="fill them, or let null be a value of its own",
+            )
+
+
+def attribute_of(table: Table, name: str) -> Distinct:
+    """A column's values as they were found."""
+    attribute = table.domain[name]
+    assert isinstance(attribute, Distinct)
+    return attribute
+
+
+def columns_of(table: Table, names: Iterable[str]) -> list[Codes]:
+    """The codes of several columns."""
+    return [np.asarray(table.column(name)) for name in names]
+
+
+def replaced(table: Table, columns: Mapping[str, tuple[Distinct, Codes]]) -> Table:
+    """The table with other values in these columns."""
+    kept = zip(table.domain.names, columns_of(table, table.domain.names), strict=True)
+    return _coded(columns.get(name) or (attribute_of(table, name), codes) for name, codes in kept)
+
+
+def cut(records: Table, bins: Mapping[str, str] | None) -> Table:
+    """The records with these numbers in bins, nulls in one of their own: equal in width or in
+    frequency, or at given cuts.
+
+    >>> ages = cut(records_of({"age": [3, 5, 8, None]}), {"age": "frequency:2"})
+    >>> ages.domain["age"].values, ages.column("age").tolist()
+    (('[3,5)', '[5,8]', None), [0, 1, 1, 2])
+    """
+    if bins is not None and not isinstance(bins, Mapping):
+        raise ParameterError(
+            f"bins={shown(bins)} does not say which column is cut",
+            hint='as in bins={"age": "frequency:5"}',
+        )
+    check_names(records, bins or ())
+    return replaced(records, {name: _cut(records, name, how) for name, how in (bins or {}).items()})
+
+
+def _cut(records: Table, name: str, how: str) -> tuple[Distinct, Codes]:
+    if not isinstance(how, str):
+        found = "a list" if isinstance(how, list | tuple) else shown(how)
+        raise ParameterError(
+            f"bins={found} does not say how to cut a column",
+            hint='write "frequency:5", "width:5" or "35,55"',
+        )
+    method, count, cuts = binning(how)
+    known = numbers_of(attribute_of(records, name))
+    if known is None:
+        raise DataError(
+            f"column '{name}' does not hold numbers only, so it cannot be cut into bins"
+        )
+    numbers = known[columns_of(records, [name])[0]]
+    missing = np.isnan(numbers)
+    present = numbers[~missing]
+    if not len(present):
+        raise DataError(f"column '{name}' holds nulls only, so it cannot be cut into bins")
+    edges = np.asarray(cuts) if method == "cuts" else edges_of(method, count, present)
+    ends = min(present.min(), *edges), max(present.max(), *edges)
+    bounds = [f"{bound:g}" for bound in (ends[0], *edges, ends[1])]
+    closing = [")"] * len(edges) + ["]"]
+    labels = [f"[{a},{b}{end}" for a, b, end in zip(bounds, bounds[1:], closing, strict=False)]
+    # A null, which is nan here, comes after all edges: one more moves it past the last bin.
+    place = np.searchsorted(edges, numbers, side="right") + missing
+    occurring, place = np.unique(place, return_inverse=True)
+    values = tuple((*labels, None)[code] for code in occurring)
+    return Distinct(name, values, pa.string()), place.astype(np.int32)
+
+
+def numbers_of(attribute: Distinct) -> NDArray[np.float64] | None:
+    """The values as numbers, words that read as numbers (as a CSV file has them) included, nulls as
+    nan; None if one is no number.
+    """
+    try:
+        numbers = attribute.array.cast(pa.float64())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        return None
+    return np.asarray(numbers.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def binning(text: str) -> tuple[str, int, tuple[float, ...]]:
+    """How to cut, written as `frequency:5`, `width:5` or `35,55,75`: the method, the number of
+    bins, the cuts.
+
+    >>> binning("frequency:5"), binning("35,55")
+    (('frequency', 5, ()), ('cuts', 0, (35.0, 55.0)))
+    """
+    method, colon, number = (part.strip() for part in text.partition(":"))
+    try:
+        count, cuts = (int(number), ()) if colon else (0, tuple(map(float, text.split(","))))
+    except ValueError:
+        raise ParameterError(f"cannot read the binning '{text}'", hint=_CUT_SO) from None
+    if colon and method not in ("width", "frequency"):
+        raise ParameterError(
+            f"no way of binning called {shown(method)}", hint="use width, frequency or cuts"
+        )
+    if cuts and (not np.isfinite(cuts).all() or not (np.diff(cuts) > 0).all()):
+        raise ParameterError(f"cuts must be one or more ascending numbers; found {cuts}")
+    if colon and count < 2:
+        raise ParameterError(f"a column is cut into 2 bins or more; found {count}")
+    if count > _MOST_BINS:
+        raise ParameterError(f"a column is cut into {_MOST_BINS:,} bins at most; found {count:,}")
+    return method if colon else "cuts", count, cuts
+
+
+def edges_of(method: str, count: int, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The inner edges of bins of equal width or frequency; each belongs to the bin above it.
+
+    Of equal frequency: edges that share the records evenly; a value held by many is a bin of its
+    own and the rest is shared anew.
+
+    >>> edges_of("frequency", 3, np.arange(9.0)).tolist()
+    [3.0, 6.0]
+    """
+    if method == "width":
+        return np.linspace(numbers.min(), numbers.max(), count + 1)[1:-1]
+    values, times = np.unique(numbers, return_counts=True)
+    ends = np.cumsum(times)
+    edges: list[int] = []
+    start = 0  # place of the first value of the bin
+    for left in range(count, 1, -1):
+        taken = ends[start - 1] if start else 0
+        target = taken + (len(numbers) - taken) / left
+        stop = int(np.searchsorted(ends, target))
+        before = ends[stop - 1] if stop else 0
+        if stop <= start or ends[stop] - target < target - before:
+            stop += 1
+        if stop >= len(values):
+            break
+        edges.append(stop)
+        start = stop
+    return values[edges]
+
+
+def patterns(columns: Sequence[Codes]) -> NDArray[np.int64]:
+    """A number 0, 1, … for each record's combination of codes, equal combinations having equal
+    numbers.
+
+    Mixed radix, renumbered whenever the next column could overflow 62 bits.
+    """
+    key = np.zeros(len(columns[0]), dtype=np.int64)
+    size = 1
+    for column in columns:
+        values = int(column.max(initial=-1)) + 1
+        if size * values >= _LARGEST_KEY:
+            key = _renumbered(key)
+            size = int(key.max(initial=-1)) + 1
+        key = key * values + column
+        size *= values
+    return _renumbered(key)
+
+
+def _renumbered(key: NDArray[np.int64]) -> NDArray[np.int64]:
+    order = np.argsort(key, kind="stable")
+    new = np.empty_like(key)
+    new[order] = np.cumsum(np.diff(key[order], prepend=key[order[:1]]) != 0)
+    return new
+
+
+def joined(table: Table, names: Sequence[str]) -> tuple[Distinct, Codes, list[NDArray[np.intp]]]:
+    """Columns as one, whose values are the combinations that occur; its codes; and for each column
+    the code that it has in every combination.
+    """
+    attributes = [attribute_of(table, name) for name in names]
+    columns = columns_of(table, names)
+    if len(names) == 1:
+        return attributes[0], columns[0], [np.arange(attributes[0].size)]
+    numbers = patterns(columns)
+    _, first = np.unique(numbers, return_index=True)
+    parts = [column[first].astype(np.intp) for column in columns]
+    pairs = zip(attributes, parts, strict=True)
+    values = zip(*([each.values[code] for code in part] for each, part in pairs), strict=True)
+    attribute = Distinct(" × ".join(names), tuple(values), pa.null())  # which no file holds
+    return attribute, numbers.astype(np.int32), parts
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ReleasedRecords(Framed):
+    """Records to hand out; `changed` says which differ from the truth and is for the owner
+    alone.
+    """
+
+    records: Table
+    changed: NDArray[np.bool_]
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """The records to hand out, as Arrow."""
+        return self.records.to_arrow()
+
+    def to_arrow(self) -> pa.Table:
+        """The records to hand out; what was done is in `to_dict` and the report."""
+        return self.table
+
+    def revealed(self) -> dict[str, list[Any]]:
+        """Which rows (from 1) were changed: for the owner alone."""
+        return {"changed_rows": (np.flatnonzero(self.changed) + 1).tolist()}
+
+    @checked
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Write the records to hand out: .csv, .csv.gz or .parquet, by the name."""
+        check_record_target(path, force=force)
+        save(self.records, path, force=force)
 
 
 def check_record_target(target: str | Path, *, force: bool = False) -> None:
@@ -89,56 +406,3 @@ def check_record_target(target: str | Path, *, force: bool = False) -> None:
         raise ParameterError(
             f"'{target}' is a name for baskets", hint="end it in .csv, .csv.gz or .parquet"
         )
-
-
-def write_records(table: pa.Table, target: str | Path, *, force: bool = False) -> None:
-    """The records as CSV or Parquet, as the file's name says, there whole or not at all; '-' is
-    standard output.
-    """
-    check_record_target(target, force=force)
-    if str(target) == STANDARD_STREAM:
-        sys.stdout.buffer.write(csv_text(table))
-        return
-    path = Path(target)
-    content = _parquet(table) if kind_of(path) == "parquet" else csv_text(table)
-    if path.suffix.lower() == ".gz":
-        content = gzip.compress(content, 6, mtime=0)
-    _write(path, content, force)
-
-
-def write_json(content: dict[str, Any], target: str | Path, *, force: bool = False) -> None:
-    """A small JSON file, there whole or not at all."""
-    text = json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1)
-    _write(Path(target), (text + "\n").encode(), force)
-
-
-def _write(path: Path, content: bytes, force: bool) -> None:
-    with written(path):
-        write_whole(path, content, force=force)
-
-
-def _parquet(table: pa.Table) -> bytes:
-    import pyarrow.parquet as pq
-
-    buffer = io.BytesIO()
-    pq.write_table(table, buffer, compression="zstd")
-    return buffer.getvalue()
-
-
-def csv_text(table: pa.Table) -> bytes:
-    """The records as CSV; a field is quoted where it must be, and an empty word so that it is not
-    read back as a null.
-
-    >>> csv_text(pa.table({"name": ["a, b", ""], "age": [3, None]}))
-    b'name,age\\n"a, b",3\\n"",\\n'
-    """
-    header = _fields(pa.array(table.column_names, pa.string())).to_pylist()
-    columns = [_fields(table[name].cast(pa.string())) for name in table.column_names]
-    lines = pc.binary_join_element_wise(*columns, ",") if len(columns) > 1 else columns[0]
-    return "".join(f"{line}\n" for line in (",".join(header), *lines.to_pylist())).encode()
-
-
-def _fields(words: Any) -> Any:
-    quoted = pc.binary_join_element_wise('"', pc.replace_substring(words, '"', '""'), '"', "")
-    delicate = pc.or_(pc.match_substring_regex(words, '[",\\r\\n]'), pc.equal(words, ""))
-    return pc.fill_null(pc.if_else(delicate, quoted, words), "")

@@ -1,5 +1,5 @@
-"""The removals of Oliveira and Zaïane (2002): which item leaves which sensitive basket, by four
-simple rules.
+"""Which item leaves which sensitive basket, by the four simple rules of Oliveira and Zaïane (2002);
+and which enters others, where a rule is to be weakened but not the one that reads backwards.
 """
 
 from __future__ import annotations
@@ -11,16 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.bits import Bits
-from sfumato.publish.restriction import Restriction
+from sfumato.publish.restriction import Limits, Restriction
 from sfumato.randomness import Keystream
 
 __all__ = [
     "RULES_OF_REMOVAL",
     "Entries",
     "Sensitive",
-    "add",
+    "lift",
     "number_to_sanitise",
-    "numbers_to_sanitise",
     "remove",
 ]
 
@@ -77,9 +76,7 @@ class Sensitive:
         return cls(tuple(restrictions), tuple(holders), conflict, bits.counts())
 
 
-def numbers_to_sanitise(sensitive: Sensitive, disclosure: float) -> list[int]:
-    """How many baskets of each restriction a rule sanitises at ψ = `disclosure`."""
-    return [number_to_sanitise(len(holders), disclosure) for holders in sensitive.holders]
+Rule = Callable[[Bits, Sensitive, Sequence[int]], Entries]
 
 
 def number_to_sanitise(holders: int, disclosure: float) -> int:
@@ -125,44 +122,37 @@ def naive(bits: Bits, sensitive: Sensitive, numbers: Sequence[int]) -> Entries:
     return Entries.of(np.concatenate(rows), np.concatenate(items))
 
 
-def min_fia(bits: Bits, sensitive: Sensitive, numbers: Sequence[int]) -> Entries:
-    """The rarest item of the restriction leaves; baskets of least conflict first."""
-    victims = [
-        min(r.victims, key=lambda item: (int(sensitive.supports[item]), item))
-        for r in sensitive.restrictions
-    ]
-    return _one_victim_each(sensitive, victims, numbers, ascending=True)
-
-
-def max_fia(bits: Bits, sensitive: Sensitive, numbers: Sequence[int]) -> Entries:
-    """The commonest item of the restriction leaves; baskets of least conflict first."""
-    victims = [
-        max(r.victims, key=lambda item: (int(sensitive.supports[item]), -item))
-        for r in sensitive.restrictions
-    ]
-    return _one_victim_each(sensitive, victims, numbers, ascending=True)
-
-
-def item_grouping(bits: Bits, sensitive: Sensitive, numbers: Sequence[int]) -> Entries:
-    """IGA: the item that most restrictions share leaves (of equal ones the rarest); baskets of most
-    conflict first.
+def _one_victim(
+    rank: Callable[[Sensitive, int], tuple[int, ...]], *, ascending: bool = True
+) -> Rule:
+    """The rule by which the item of the restriction that ranks first leaves; baskets of least
+    conflict first, unless those of most.
     """
-    shared: dict[int, int] = {}
-    for restriction in sensitive.restrictions:
-        for item in restriction.victims:
-            shared[item] = shared.get(item, 0) + 1
-    victims = [
-        min(r.victims, key=lambda item: (-shared[item], int(sensitive.supports[item]), item))
-        for r in sensitive.restrictions
-    ]
-    return _one_victim_each(sensitive, victims, numbers, ascending=False)
+
+    def rule(bits: Bits, sensitive: Sensitive, numbers: Sequence[int]) -> Entries:
+        rows, items = [], []
+        for restriction, holders, number in zip(
+            sensitive.restrictions, sensitive.holders, numbers, strict=True
+        ):
+            victim = min(restriction.victims, key=lambda item: (*rank(sensitive, item), item))
+            rows.append(_by_conflict(sensitive, holders, ascending=ascending)[:number])
+            items.append(np.full(len(rows[-1]), victim))
+        return Entries.of(np.concatenate(rows), np.concatenate(items))
+
+    return rule
 
 
-RULES_OF_REMOVAL: dict[str, Callable[[Bits, Sensitive, Sequence[int]], Entries]] = {
+def _grouped(sensitive: Sensitive, item: int) -> tuple[int, ...]:
+    """An item that most restrictions share ranks first, of equal ones the rarest."""
+    shared = sum(item in restriction.victims for restriction in sensitive.restrictions)
+    return -shared, int(sensitive.supports[item])
+
+
+RULES_OF_REMOVAL: dict[str, Rule] = {
     "naive": naive,
-    "minfia": min_fia,
-    "maxfia": max_fia,
-    "iga": item_grouping,
+    "minfia": _one_victim(lambda sensitive, item: (int(sensitive.supports[item]),)),
+    "maxfia": _one_victim(lambda sensitive, item: (-int(sensitive.supports[item]),)),
+    "iga": _one_victim(_grouped, ascending=False),
 }
 
 
@@ -173,12 +163,48 @@ def _by_conflict(
     return holders[np.argsort(conflict if ascending else -conflict, kind="stable")]
 
 
-def _one_victim_each(
-    sensitive: Sensitive, victims: Sequence[int], numbers: Sequence[int], *, ascending: bool
-) -> Entries:
-    rows, items = [], []
-    for victim, holders, number in zip(victims, sensitive.holders, numbers, strict=True):
-        chosen = _by_conflict(sensitive, holders, ascending=ascending)[:number]
-        rows.append(chosen)
-        items.append(np.full(len(chosen), victim))
-    return Entries.of(np.concatenate(rows), np.concatenate(items))
+def reverse_would_fall(restriction: Restriction, bits: Bits, limits: Limits) -> bool:
+    """Whether removals alone would hide the reverse rule too, although it holds and is no secret.
+
+    Taking the consequent C out of x of the s baskets with A∪C leaves C → A the confidence (s −
+    x)/(count(C) − x).
+    """
+    before = restriction.reverse_confidence(bits)
+    if before is None or limits.min_confidence is None or before < limits.min_confidence:
+        return False
+    together = len(restriction.holders(bits))
+    removed = max(0, together - restriction.most_left(bits, limits))
+    consequent = round(together / before)
+    return (together - removed) < limits.min_confidence * (consequent - removed)
+
+
+def lift(
+    bits: Bits, restrictions: Sequence[Restriction], limits: Limits, rng: Keystream
+) -> tuple[Bits, Entries]:
+    """The baskets with the antecedents of such rules put into others, and what was put in.
+
+    A → C has confidence s/count(A): it falls below the limit once count(A) > s/limit, while s,
+    count(C) and so C → A stay as they are. The baskets that lack fewest items of A go first, then
+    the smallest, where the fewest other patterns come about.
+    """
+    parts = []
+    for restriction in restrictions:
+        if restriction.consequent and reverse_would_fall(restriction, bits, limits):
+            part = _additions(bits, restriction, limits, rng)
+            parts.append(part)
+            bits = add(bits, part)
+    return bits, Entries.joined(parts)
+
+
+def _additions(bits: Bits, restriction: Restriction, limits: Limits, rng: Keystream) -> Entries:
+    antecedent = np.stack([bits.column(item) for item in restriction.antecedent])
+    consequent = np.stack([bits.column(item) for item in restriction.consequent])
+    lacking = (~antecedent).sum(axis=0)
+    together = int((consequent.all(axis=0) & (lacking == 0)).sum())
+    wanted = int(together / (limits.min_confidence or 1.0) + 1e-9) + 1 - int((lacking == 0).sum())
+    candidates = np.flatnonzero((lacking > 0) & ~consequent.all(axis=0))
+    candidates = candidates[rng.permutation(len(candidates))]
+    order = np.lexsort((bits.sizes()[candidates], lacking[candidates]))
+    chosen = candidates[order[:wanted]]
+    position, place = np.nonzero(~antecedent[:, chosen])
+    return Entries.of(chosen[place], np.asarray(restriction.antecedent)[position])

@@ -4,20 +4,25 @@ secret.
 
 from __future__ import annotations
 
+import math
+import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.arguments import checked
+from sfumato.arguments import checked, shown
 from sfumato.bits import Bits
 from sfumato.errors import DataError, FileError, ParameterError, near_miss
 from sfumato.privacy.probability import check_number
+from sfumato.received import MOST_LIST_BYTES, read_text
 
-__all__ = ["Limits", "Restriction", "read_restrictions"]
+__all__ = ["Limits", "Restriction", "patterns_of", "read_restrictions"]
 
 ARROWS = ("->", "→", "=>")
 _ARROW = re.compile(rf"\s*(?:{'|'.join(ARROWS)})\s*")
@@ -39,6 +44,37 @@ class Limits:
             check_number("min_confidence", self.min_confidence)
         if self.min_confidence is not None and not 0 < self.min_confidence <= 1:
             raise ParameterError(f"min_confidence={self.min_confidence:g} lies outside (0, 1]")
+
+    @classmethod
+    def stated(
+        cls,
+        rows: int,
+        min_support: float | None,
+        min_count: int | None,
+        min_confidence: float | None = None,
+    ) -> Limits:
+        """The limits among so many baskets, stated by share or by number.
+
+        >>> Limits.stated(88162, 0.003, None).min_count
+        265
+        """
+        if (min_support is None) == (min_count is None):
+            raise ParameterError(
+                "say what is frequent, one way", hint="give min_support or min_count"
+            )
+        if min_support is None:
+            if isinstance(min_count, bool) or not isinstance(min_count, int):
+                raise ParameterError(f"min_count={shown(min_count)} is no whole number")
+            return cls(min_count, min_confidence)
+        if isinstance(min_support, bool) or not isinstance(min_support, int | float):
+            raise ParameterError(
+                f"min_support={shown(min_support)} is no number", hint="use 0 < S <= 1"
+            )
+        if not 0 < min_support <= 1:
+            raise ParameterError(
+                f"min_support={min_support:g} is no fraction", hint="use 0 < S <= 1"
+            )
+        return cls(max(1, math.ceil(min_support * rows * (1 - 1e-12))), min_confidence)
 
 
 @dataclass(frozen=True)
@@ -97,6 +133,48 @@ class Restriction:
             " ".join(names[item] for item in side) for side in (self.antecedent, self.consequent)
         )
         return f"{left} -> {right}" if right else left
+
+
+def patterns_of(patterns: Any, names: Sequence[str]) -> tuple[Restriction, ...]:
+    """The restrictions in a file, in text with one a line, or in a list of texts, itemsets or
+    restrictions.
+
+    >>> patterns_of(["tea milk", ("tea", "jam")], ["jam", "milk", "tea"])
+    (Restriction(antecedent=(1, 2), consequent=()), Restriction(antecedent=(0, 2), consequent=()))
+    """
+    if isinstance(patterns, Restriction):
+        return (patterns,)
+    if isinstance(patterns, str | Path):
+        return read_restrictions(_lines(patterns), names)
+    if not isinstance(patterns, Iterable):
+        raise ParameterError(
+            f"patterns={shown(patterns)} names no pattern",
+            hint='give a file, or a list such as ["39 48"]',
+        )
+    found = list(patterns)
+    ready = [one for one in found if isinstance(one, Restriction)]
+    written = [_written(one) for one in found if not isinstance(one, Restriction)]
+    return tuple(ready) + (read_restrictions(written, names) if written or not ready else ())
+
+
+def _lines(patterns: str | Path) -> list[str]:
+    # Names of files have no blanks; what has neither a dot nor a slash is no name either.
+    named = not any(mark.isspace() for mark in str(patterns)) and bool({*"/."} & {*str(patterns)})
+    if isinstance(patterns, str) and not named and not os.path.isfile(patterns):
+        return patterns.splitlines()
+    return read_text(Path(patterns), f"patterns file '{patterns}'", MOST_LIST_BYTES).splitlines()
+
+
+def _written(pattern: Any) -> str | list[str]:
+    if isinstance(pattern, str):
+        return pattern
+    if isinstance(pattern, Iterable):
+        words = [str(item) for item in pattern]
+        return " ".join(words) if set(words) & set(ARROWS) else words
+    raise ParameterError(
+        f"{shown(pattern)} is no pattern",
+        hint='write "39 48" for an itemset, "39 -> 48" for a rule',
+    )
 
 
 @checked

@@ -6,24 +6,33 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato import plots
 from sfumato.arguments import checked, shown
+from sfumato.domain import Codes, Distinct
 from sfumato.errors import DataError, ParameterError
 from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.privacy.probability import check_seconds
 from sfumato.publish.blanking import blanked
+from sfumato.publish.former import taking_microdata
 from sfumato.publish.identify import Risk, risk_of
-from sfumato.publish.microdata import Binning, Coded, Microdata, pattern_numbers
-from sfumato.publish.records import write_records
+from sfumato.publish.records import (
+    Nulls,
+    ReleasedRecords,
+    attribute_of,
+    columns_of,
+    parted,
+    patterns,
+    records_of,
+    replaced,
+)
 from sfumato.randomness import Keystream, drawing
+from sfumato.table import Table
 from sfumato.telling import Telling, silent
 
 __all__ = ["SuppressRelease", "SuppressReport", "suppress"]
@@ -85,19 +94,14 @@ class SuppressReport(Framed):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SuppressRelease(Framed):
-    """The table to hand out and the report; `blank` says which cells were blanked and is for the
+class SuppressRelease(ReleasedRecords):
+    """The records to hand out and the report; `blank` says which cells were blanked and is for the
     owner alone.
     """
 
-    table: pa.Table
     report: SuppressReport
     risks: dict[str, tuple[Risk, Risk]]  # by confidential column: before, after
-    blank: NDArray[np.bool_] = field(repr=False)  # (records, keys)
-
-    def to_arrow(self) -> pa.Table:
-        """The records to hand out; what was done is in `to_dict` and `report`."""
-        return self.table
+    blank: NDArray[np.bool_]  # (records, keys)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form of the report, with the risks by confidential column."""
@@ -120,12 +124,8 @@ class SuppressRelease(Framed):
         names = self.report.keys
         return {"blanked": [[int(row) + 1, names[place]] for row, place in np.argwhere(self.blank)]}
 
-    @checked
-    def save(self, path: str | Path, *, force: bool = False) -> None:
-        """Write the table to hand out: .csv, .csv.gz or .parquet, by the name."""
-        write_records(self.table, path, force=force)
 
-
+@taking_microdata
 @checked
 def suppress(
     data: Any,
@@ -133,8 +133,8 @@ def suppress(
     *,
     keys: Sequence[str] | None = None,
     confidential: str | Sequence[str] | None = None,
-    bins: Mapping[str, Binning | str] | None = None,
-    nulls: Literal["value", "error"] = "value",
+    bins: Mapping[str, str] | None = None,
+    nulls: Nulls = "value",
     seconds: float = 10.0,
     rng: Keystream | None = None,
     progress: Telling = silent,
@@ -147,69 +147,50 @@ def suppress(
     keys finds k records that fit them. Columns cut by `bins` are released in their bins. The
     report says how few cells any answer needs, and whether this one is proved to have the fewest.
 
-    >>> people = pa.table({"age": [31, 31, 52, 52], "town": ["Lyon", "Lyon", "Turin", "Lyon"]})
+    >>> people = {"age": [31, 31, 52, 52], "town": ["Lyon", "Lyon", "Turin", "Lyon"]}
     >>> release = suppress(people, k=2, keys=["age", "town"])
     >>> release.report.cells, release.report.proved, release.table["town"].to_pylist()
     (2, True, ['Lyon', 'Lyon', None, None])
     """
     started = time.perf_counter()
     check_seconds(seconds)
-    microdata = _microdata(data, keys, confidential, bins, nulls)
-    _check_k(k, microdata.rows)
-    codes = np.stack([_coded_blanks(column) for column in microdata.keys], axis=1)
+    if keys is None and confidential is None:
+        raise ParameterError(
+            "which columns an intruder may know was not said", hint="name keys, or confidential"
+        )
+    records, secret = records_of(data), () if confidential is None else confidential
+    table, known, secret = parted(
+        records, secret, keys=keys, bins=bins, nulls=nulls, values_needed=0
+    )
+    _check_k(k, table.rows)
+    codes = np.stack([_coded_blanks(table, name) for name in known], axis=1)
     progress("counting groups", None)
     found = blanked(codes, k, rng=drawing(rng), seconds=seconds, progress=progress)
-    shown = tuple(
-        _with_blanks(column, found.blank[:, place]) for place, column in enumerate(microdata.keys)
-    )
-    table = microdata.released({column.name: column for column in shown})
+    blanks = zip(known, found.blank.T, strict=True)
+    shown = replaced(table, {name: _with_blanks(table, name, blank) for name, blank in blanks})
+    before, after = (patterns(columns_of(each, known)) for each in (table, shown))
     risks = {
-        column.name: (risk_of(microdata.keys, column), risk_of(shown, column))
-        for column in microdata.confidential
+        name: (risk_of(before, codes), risk_of(after, codes))
+        for name, codes in zip(secret, columns_of(table, secret), strict=True)
     }
-    sizes = np.bincount(pattern_numbers(microdata.keys))
+    sizes = np.bincount(before)
     report = SuppressReport(
-        records=microdata.rows,
-        keys=tuple(column.name for column in microdata.keys),
+        records=table.rows,
+        keys=known,
         k=k,
         cells=found.cells,
         bound=found.bound,
         proved=found.proved,
         blanked_records=int(found.blank.any(axis=1).sum()),
-        by_column={
-            column.name: int(found.blank[:, place].sum())
-            for place, column in enumerate(microdata.keys)
-        },
+        by_column=dict(zip(known, found.blank.sum(axis=0).tolist(), strict=True)),
         small_before=int(sizes[sizes < k].sum()),
         smallest_before=int(sizes.min()),
-        smallest_after=int(np.bincount(pattern_numbers(shown)).min()),
-        still_told={name: after.collective for name, (_, after) in risks.items()},
+        smallest_after=int(np.bincount(after).min()),
+        still_told={name: risk.collective for name, (_, risk) in risks.items()},
         seconds=time.perf_counter() - started,
     )
-    return SuppressRelease(table, report, risks, found.blank)
-
-
-def _microdata(
-    data: Any,
-    keys: Sequence[str] | None,
-    confidential: str | Sequence[str] | None,
-    bins: Mapping[str, Binning | str] | None,
-    nulls: Literal["value", "error"],
-) -> Microdata:
-    if isinstance(data, Microdata):
-        return data
-    if keys is None and confidential is None:
-        raise ParameterError(
-            "which columns an intruder may know was not said", hint="name keys, or confidential"
-        )
-    return Microdata.read(
-        data,
-        () if confidential is None else confidential,
-        keys=keys,
-        bins=bins,
-        nulls=nulls,
-        with_secret=False,
-    )
+    changed = np.asarray(found.blank.any(axis=1))
+    return SuppressRelease(shown, changed, report, risks, found.blank)
 
 
 def _check_k(k: Any, rows: int) -> None:
@@ -221,16 +202,15 @@ def _check_k(k: Any, rows: int) -> None:
         raise DataError(f"{rows} records cannot form a group of {k}", hint="use a smaller k")
 
 
-def _coded_blanks(column: Coded) -> NDArray[np.int64]:
-    """The codes of a column, -1 for a null."""
-    codes = column.codes.astype(np.int64)
-    return (
-        np.where(codes == column.values.index(None), -1, codes) if None in column.values else codes
-    )
+def _coded_blanks(table: Table, name: str) -> Codes:
+    """The codes of a column, -1 for a null, which comes last."""
+    values, (codes,) = attribute_of(table, name).values, columns_of(table, [name])
+    return np.where(codes == len(values) - 1, -1, codes) if values[-1] is None else codes
 
 
-def _with_blanks(column: Coded, blank: NDArray[np.bool_]) -> Coded:
-    """The column with these cells null."""
-    values = column.values if None in column.values else (*column.values, None)
-    codes = np.where(blank, values.index(None), column.codes).astype(np.int32)
-    return Coded(column.name, codes, values)
+def _with_blanks(table: Table, name: str, blank: NDArray[np.bool_]) -> tuple[Distinct, Codes]:
+    """A column with these cells null."""
+    attribute, (codes,) = attribute_of(table, name), columns_of(table, [name])
+    if attribute.values[-1] is not None:
+        attribute = replace(attribute, values=(*attribute.values, None))
+    return attribute, np.where(blank, attribute.size - 1, codes).astype(np.int32)

@@ -6,38 +6,49 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato import plots
 from sfumato.arguments import checked, shown
+from sfumato.domain import Codes
 from sfumato.errors import ParameterError, PrivacyError, listing
 from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.printable import percent
+from sfumato.privacy.probability import check_number
 from sfumato.publish.cap import PosteriorCap
 from sfumato.publish.conditional import Conditional, conditional_named
 from sfumato.publish.cost import ClassifierName, Cost, check_classifier, measure
 from sfumato.publish.exchange import Assignment, Exchange, solve
+from sfumato.publish.former import taking_microdata
 from sfumato.publish.greedy import phase_one, phase_two
 from sfumato.publish.identify import Risk, risk_of, status_of
 from sfumato.publish.intruder import Intruder, intruder_of
-from sfumato.publish.microdata import Binning, Coded, Microdata, decoded, microdata_of
-from sfumato.publish.records import write_records
+from sfumato.publish.records import (
+    Nulls,
+    ReleasedRecords,
+    attribute_of,
+    columns_of,
+    joined,
+    parted,
+    patterns,
+    records_of,
+    replaced,
+)
 from sfumato.publish.refusal import fitting_changes, refusal
 from sfumato.publish.units import Units, barred_values, number_of_changes, units_of
 from sfumato.randomness import Keystream, drawing
+from sfumato.table import Table
 from sfumato.telling import Telling, silent
 
 __all__ = ["METHODS", "SwapRelease", "SwapReport", "exchange_of", "swap", "swap_proportions"]
 
-Method = Callable[[Exchange, int, Keystream, Telling], Assignment]
 MethodName = Literal["optimal", "greedy", "random"]
+METHODS: tuple[MethodName, ...] = ("optimal", "greedy", "random")
 
 MAX_POSTERIOR = 0.9  # unless another limit is stated
 _HEADS = (
@@ -134,21 +145,13 @@ class SwapReport(Framed):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SwapRelease(Framed):
-    """The table to hand out and the report; `changed` says which records differ and is for the
-    owner alone.
-    """
+class SwapRelease(ReleasedRecords):
+    """The records to hand out, and a report for each confidential column."""
 
-    table: pa.Table
     reports: tuple[SwapReport, ...]
     released_risks: dict[str, Risk]
-    changed: NDArray[np.bool_] = field(repr=False)
     notes: tuple[str, ...] = ()
     seconds: float = 0.0  # of wall time, everything included
-
-    def to_arrow(self) -> pa.Table:
-        """The records to hand out; what was done is in `to_dict` and `reports`."""
-        return self.table
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form: one attribute's report at the top, or the sums with all reports under
@@ -179,11 +182,6 @@ class SwapRelease(Framed):
         notes = (*self.notes, *(note for report in self.reports for note in report.notes))
         return html_table(_HEADS, [report.line() for report in self.reports], notes=notes)
 
-    @checked
-    def save(self, path: str | Path, *, force: bool = False) -> None:
-        """Write the table to hand out: .csv, .csv.gz or .parquet, by the name."""
-        write_records(self.table, path, force=force)
-
 
 @dataclass(frozen=True)
 class _Settings:
@@ -198,7 +196,7 @@ class _Settings:
     folds: int
 
     def __post_init__(self) -> None:
-        _check_number("proportion", self.proportion)
+        check_number("proportion", self.proportion)
         if not 0 < self.proportion <= 1:
             raise ParameterError(
                 f"proportion={self.proportion:g} lies outside (0, 1]", hint="use for instance 0.5"
@@ -213,7 +211,7 @@ class _Settings:
                 hint="use 0 or more, or None to let the totals move as little as must be",
             )
         if self.max_posterior is not None:
-            _check_number("max_posterior", self.max_posterior)
+            check_number("max_posterior", self.max_posterior)
             PosteriorCap(self.max_posterior, (), ())
         conditional_named(self.conditional)
         check_classifier(self.classifier, self.folds)
@@ -228,6 +226,7 @@ class _Settings:
         return PosteriorCap.of(self.limit, views, holders, fewest)
 
 
+@taking_microdata
 @checked
 def swap(
     data: Any,
@@ -235,8 +234,8 @@ def swap(
     *,
     confidential: str | Sequence[str] | None = None,
     keys: Sequence[str] | None = None,
-    bins: Mapping[str, Binning | str] | None = None,
-    nulls: Literal["value", "error"] = "value",
+    bins: Mapping[str, str] | None = None,
+    nulls: Nulls = "value",
     method: MethodName = "optimal",
     conditional: str = "bayes",
     jointly: bool = False,
@@ -251,7 +250,7 @@ def swap(
     """A copy of the records in which a proportion of those that are unique by their keys, and one
     record of each group that shares keys and value, have another confidential value.
 
-    `data` is a file, an Arrow table, a data frame or Microdata. Li and Sarkar (2004), whose U
+    `data` is a file, an Arrow table, a data frame or a table. Li and Sarkar (2004), whose U
     are the unique records and V the groups: the change in p(y | x) is made small; `optimal` makes
     it as small as can be and proves it, with these kept:
 
@@ -265,34 +264,38 @@ def swap(
     treated in turn, or `jointly` as one. Columns cut by `bins` are released in their bins, unless
     `release_raw`.
 
-    >>> people = pa.table({"who": range(40), "ill": ["no", "no", "no", "yes"] * 10})
+    >>> people = {"who": range(40), "ill": ["no", "no", "no", "yes"] * 10}
     >>> release = swap(people, 0.4, confidential="ill", classifier="none")
     >>> release.reports[0].changed, release.reports[0].cost.intruder.worst.posterior <= 0.9
     (16, True)
     """
     started = time.perf_counter()
     settings = _Settings(proportion, method, conditional, max_posterior, drift, classifier, folds)
-    microdata = microdata_of(
-        data, confidential, keys=keys, bins=bins, nulls=None if nulls == "value" else nulls
-    )
+    records = records_of(data)
+    table, known, secret = parted(records, confidential, keys=keys, bins=bins, nulls=nulls)
     rng = drawing(rng)
-    views = (
-        [microdata] if jointly else [microdata.alone(i) for i in range(len(microdata.confidential))]
-    )
-    for view in views:
-        _check_flipping(proportion, view)
+    views = [secret] if jointly else [(name,) for name in secret]
+    for names in views:
+        _check_flipping(proportion, table, names)
     reports: list[SwapReport] = []
-    columns: dict[str, Coded] = {}
-    changed = np.zeros(microdata.rows, dtype=bool)
-    for view in views:
-        report, released = _swap_one(view, settings, rng, progress)
+    shown: dict[str, Codes] = {}
+    for names in views:
+        report, released = _swap_one(table, known, names, settings, rng, progress)
         reports.append(report)
-        for column in released:
-            changed |= column.codes != _named(view.confidential, column.name).codes
-            columns[column.name] = column
-    table = microdata.released(columns, raw=release_raw)
-    risks, notes = _as_released(table, microdata, columns, release_raw)
-    return SwapRelease(table, tuple(reports), risks, changed, notes, time.perf_counter() - started)
+        shown |= dict(zip(names, released, strict=True))
+    changed = np.any([shown[name] != table.column(name) for name in secret], axis=0)
+    whole = records if release_raw else table
+    whole = replaced(whole, {name: (attribute_of(table, name), shown[name]) for name in secret})
+    finer = [name for name in bins or () if release_raw and name not in secret]
+    pattern = patterns(columns_of(whole, known))
+    return SwapRelease(
+        whole,
+        changed,
+        tuple(reports),
+        {name: risk_of(pattern, shown[name]) for name in secret},
+        (*_told_finer(finer, pattern, changed), *_told_beside(whole, known, secret)),
+        time.perf_counter() - started,
+    )
 
 
 def swap_proportions(
@@ -309,38 +312,34 @@ def swap_proportions(
     return tuple(tried)
 
 
-def _check_number(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise ParameterError(f"{name}={shown(value)} is no number", hint="use for instance 0.5")
-
-
-def _check_flipping(proportion: float, view: Microdata) -> None:
+def _check_flipping(proportion: float, table: Table, names: Sequence[str]) -> None:
     """Refuse 1 where flipping everything back would undo it."""
-    if proportion == 1 and len(view.confidential) == 1 and view.confidential[0].size == 2:
+    if proportion == 1 and len(names) == 1 and table.domain[names[0]].size == 2:
         raise PrivacyError(
-            f"'{view.confidential[0].name}' has two values, so changing every unique record can be "
+            f"'{names[0]}' has two values, so changing every unique record can be "
             "undone by flipping them back",
             hint="use a proportion below 1, such as 0.5",
         )
 
 
 def exchange_of(
-    microdata: Microdata,
+    keys: Sequence[Codes],
+    codes: Codes,
+    parts: Sequence[NDArray[np.intp]],
     units: Units,
     changes: int,
     model: Conditional,
     settings: _Settings | None = None,
 ) -> Exchange:
-    """The optimisation problem of these units, several confidential columns being one."""
-    several = len(microdata.confidential) > 1
-    whole = microdata.combined() if several else microdata
-    confidential = whole.confidential[0]
-    parts = microdata.parts() if several else ()
-    true = confidential.codes[units.rows].astype(np.intp)
-    holders = np.bincount(true[units.may_stay], minlength=confidential.size)
-    views = [np.arange(confidential.size), *parts]
+    """The optimisation problem of these units, several confidential columns being one (`joined`
+    says which part each has in its values).
+    """
+    values, several = len(parts[0]), len(parts) > 1
+    true = codes[units.rows].astype(np.intp)
+    holders = np.bincount(true[units.may_stay], minlength=values)
+    views = [np.arange(values), *(parts if several else ())]
     return Exchange(
-        model(microdata.keys, confidential, units.rows),
+        model(keys, codes, values, units.rows),
         true,
         units.may_stay,
         changes,
@@ -349,15 +348,7 @@ def exchange_of(
     )
 
 
-def _optimal(exchange: Exchange, drift: int, rng: Keystream, progress: Telling) -> Assignment:
-    return solve(exchange, drift=2 * drift, progress=progress)
-
-
-def _greedy(exchange: Exchange, drift: int, rng: Keystream, progress: Telling) -> Assignment:
-    return _unproved(exchange, phase_two(exchange, phase_one(exchange, rng), progress=progress))
-
-
-def _random(exchange: Exchange, drift: int, rng: Keystream, progress: Telling) -> Assignment:
+def _random(exchange: Exchange, rng: Keystream) -> NDArray[np.intp]:
     """The paper's baseline: who changes is drawn at random, the new value from the marginal without
     the true one.
     """
@@ -372,18 +363,7 @@ def _random(exchange: Exchange, drift: int, rng: Keystream, progress: Telling) -
     point = rng.random(len(changing)) * cumulative[:, -1]
     assigned = exchange.true.copy()
     assigned[changing] = (cumulative <= point[:, None]).sum(axis=1)
-    return _unproved(exchange, assigned)
-
-
-METHODS: dict[str, Method] = {
-    "optimal": _optimal,
-    "greedy": _greedy,
-    "random": _random,
-}
-
-
-def _unproved(exchange: Exchange, assigned: NDArray[np.intp]) -> Assignment:
-    return Assignment(assigned, exchange.cost(assigned), -math.inf, False, exchange.drift(assigned))
+    return assigned
 
 
 # What another number of changes than was asked for is good for, by the drift that was allowed.
@@ -394,23 +374,28 @@ def _assigned(
     name: str, exchange: Exchange, settings: _Settings, rng: Keystream, progress: Telling
 ) -> tuple[Assignment, tuple[str, ...]]:
     """New values under everything that was asked, or the refusal that says what would do."""
-    notes: tuple[str, ...] = ()
-    if settings.method == "optimal":
-        holdings = exchange.holdings()
-        changes = fitting_changes(holdings, settings.drift)
-        if changes is None:
-            raise refusal(name, settings.proportion, holdings, settings.drift)
-        if changes != exchange.changes:
-            kept = _KEPT.get(settings.drift, "move no further than was allowed")
-            notes = (
-                f"{changes} unique records were changed, not {exchange.changes}: so the totals "
-                f"{kept}",
-            )
-            exchange = replace(exchange, changes=changes)
-    found = METHODS[settings.method](exchange, settings.drift or 0, rng, progress)
     if settings.method != "optimal":
+        assigned = (
+            _random(exchange, rng)
+            if settings.method == "random"
+            else phase_two(exchange, phase_one(exchange, rng), progress=progress)
+        )
+        cost, drift = exchange.cost(assigned), exchange.drift(assigned)
+        found = Assignment(assigned, cost, -math.inf, False, drift)
         _check_found(name, exchange, found, settings)
-    return found, notes
+        return found, ()
+    holdings = exchange.holdings()
+    changes = fitting_changes(holdings, settings.drift)
+    if changes is None:
+        raise refusal(name, settings.proportion, holdings, settings.drift)
+    found = solve(
+        replace(exchange, changes=changes), drift=2 * (settings.drift or 0), progress=progress
+    )
+    if changes == exchange.changes:
+        return found, ()
+    kept = _KEPT.get(settings.drift, "move no further than was allowed")
+    words = f"{changes} unique records were changed, not {exchange.changes}: so the totals {kept}"
+    return found, (words,)
 
 
 def _check_found(name: str, exchange: Exchange, found: Assignment, settings: _Settings) -> None:
@@ -440,52 +425,66 @@ def _check_found(name: str, exchange: Exchange, found: Assignment, settings: _Se
 
 
 def _swap_one(
-    view: Microdata, settings: _Settings, rng: Keystream, progress: Telling
-) -> tuple[SwapReport, tuple[Coded, ...]]:
-    """The report, and the confidential columns as they are released."""
+    table: Table,
+    keys: Sequence[str],
+    names: Sequence[str],
+    settings: _Settings,
+    rng: Keystream,
+    progress: Telling,
+) -> tuple[SwapReport, list[Codes]]:
+    """The report, and the codes of the confidential columns as they are released."""
     started = time.perf_counter()
-    several = len(view.confidential) > 1
-    whole = (view.combined() if several else view).confidential[0]
-    units = units_of(view, rng)
-    changes, notes = number_of_changes(units, settings.proportion, whole)
+    known, (attribute, truth, parts) = columns_of(table, keys), joined(table, names)
+    units = units_of(known, columns_of(table, names), rng)
+    changes, notes = number_of_changes(units, settings.proportion, attribute.size)
     if len(units.rows) == 0:
         notes += ("no record is identifiable, so nothing was changed",)
     model = conditional_named(settings.conditional)
-    exchange = exchange_of(view, units, changes, model, settings)
-    assignment, more = _assigned(whole.name, exchange, settings, rng, progress)
+    exchange = exchange_of(known, truth, parts, units, changes, model, settings)
+    assignment, more = _assigned(attribute.name, exchange, settings, rng, progress)
     seconds = time.perf_counter() - started
-    codes = whole.codes.copy()
-    codes[units.rows] = assignment.assigned
-    shown = Coded(whole.name, codes, whole.values)
-    released = (
-        tuple(
-            Coded(column.name, part[codes].astype(np.int32), column.values)
-            for column, part in zip(view.confidential, view.parts(), strict=True)
-        )
-        if several
-        else (shown,)
-    )
-    single = _single_columns(view, released) if several else ()
+    shown = truth.copy()
+    shown[units.rows] = assignment.assigned
+    released = [part[shown].astype(np.int32) for part in parts]
     progress("measuring the cost", None)
+    judge, folds = settings.classifier, settings.folds
     cost = measure(
-        view.keys,
-        whole,
-        shown,
-        classifier=settings.classifier,
-        folds=settings.folds,
-        progress=progress,
+        table, keys, attribute, truth, shown, classifier=judge, folds=folds, progress=progress
     )
-    report = _report(whole, shown, units, assignment, settings, cost, seconds)
-    exempt = _exempt_note(exchange, cost.intruder, settings)
-    return replace(report, single=single, notes=notes + more + exempt), released
+    moved = shown[units.rows] != truth[units.rows]
+    proved = math.isfinite(assignment.bound)
+    report = SwapReport(
+        confidential=attribute.name,
+        method=settings.method,
+        proportion=settings.proportion,
+        conditional=settings.conditional,
+        max_posterior=settings.limit,
+        records=len(truth),
+        changed=int(moved.sum()),
+        changed_unique=int((moved & units.may_stay).sum()),
+        changed_groups=int((moved & ~units.may_stay).sum()),
+        objective=assignment.objective,
+        bound=assignment.bound if proved else None,
+        gap=assignment.gap if proved else None,
+        optimal=assignment.optimal,
+        seconds=seconds,
+        cost=cost,
+        single=_single_columns(table, keys, names, released) if len(names) > 1 else (),
+        notes=notes + more + _exempt_note(exchange, cost.intruder, settings),
+    )
+    return report, released
 
 
-def _single_columns(view: Microdata, released: Sequence[Coded]) -> tuple[Intruder, ...]:
+def _single_columns(
+    table: Table, keys: Sequence[str], names: Sequence[str], released: Sequence[Codes]
+) -> tuple[Intruder, ...]:
     """What can be guessed of each column on its own."""
-    return tuple(
-        intruder_of(view.keys, status_of(view.keys, truth), truth, shown)
-        for truth, shown in zip(view.confidential, released, strict=True)
-    )
+    known = columns_of(table, keys)
+    pattern, found = patterns(known), []
+    for name, truth, seen in zip(names, columns_of(table, names), released, strict=True):
+        status = status_of(pattern, truth)
+        found.append(intruder_of(known, status, attribute_of(table, name), truth, seen))
+    return tuple(found)
 
 
 def _exempt_note(exchange: Exchange, intruder: Intruder, settings: _Settings) -> tuple[str, ...]:
@@ -500,76 +499,30 @@ def _exempt_note(exchange: Exchange, intruder: Intruder, settings: _Settings) ->
     )
 
 
-def _report(
-    truth: Coded,
-    shown: Coded,
-    units: Units,
-    assignment: Assignment,
-    settings: _Settings,
-    cost: Cost,
-    seconds: float,
-) -> SwapReport:
-    moved = shown.codes[units.rows] != truth.codes[units.rows]
-    proved = math.isfinite(assignment.bound)
-    return SwapReport(
-        confidential=truth.name,
-        method=settings.method,
-        proportion=settings.proportion,
-        conditional=settings.conditional,
-        max_posterior=settings.limit,
-        records=len(truth.codes),
-        changed=int(moved.sum()),
-        changed_unique=int((moved & units.may_stay).sum()),
-        changed_groups=int((moved & ~units.may_stay).sum()),
-        objective=assignment.objective,
-        bound=assignment.bound if proved else None,
-        gap=assignment.gap if proved else None,
-        optimal=assignment.optimal,
-        seconds=seconds,
-        cost=cost,
-    )
-
-
-def _named(columns: Sequence[Coded], name: str) -> Coded:
-    return next(column for column in columns if column.name == name)
-
-
-def _as_released(
-    table: pa.Table, microdata: Microdata, columns: Mapping[str, Coded], raw: bool
-) -> tuple[dict[str, Risk], tuple[str, ...]]:
-    """Risk on the values as they go out, finer than the keys where those were binned for the swap
-    only; and what to say of that.
-    """
-    names = [column.name for column in microdata.confidential]
-    keys = [column.name for column in microdata.keys]
-    again = Microdata.read(table, names, keys=keys, with_secret=False)  # it may show one value
-    risks = {column.name: risk_of(again.keys, column) for column in again.confidential}
-    finer = [column.name for column in microdata.binned if column.name not in columns]
-    beside = _told_beside(table, again)
-    if not raw or not finer:
-        return risks, beside
-    unique = status_of(again.keys, again.confidential[0]).unique
-    true = np.ones(len(unique), dtype=bool)
-    for name in names:
-        true &= _same(table[name], microdata, name)
-    return risks, (
+def _told_finer(
+    finer: Sequence[str], pattern: NDArray[np.int64], changed: NDArray[np.bool_]
+) -> tuple[str, ...]:
+    """A word where keys were cut for the swap only, and go out finer."""
+    if not finer:
+        return ()
+    unique = (np.bincount(pattern) == 1)[pattern]
+    return (
         f"{', '.join(finer)} was cut for matching but is released as it is: {int(unique.sum()):,} "
-        f"records are unique in the file as released, {int((unique & true).sum()):,} of them with "
-        "their true value; leave release_raw out to release bins",
-        *beside,
+        f"records are unique in the file as released, {int((unique & ~changed).sum()):,} of them "
+        "with their true value; leave release_raw out to release bins",
     )
 
 
-def _told_beside(table: pa.Table, released: Microdata) -> tuple[str, ...]:
+def _told_beside(
+    released: Table, keys: Sequence[str], confidential: Sequence[str]
+) -> tuple[str, ...]:
     """A word where columns that are no keys, and so were not looked at, tell more records apart."""
-    names = [column.name for column in released.confidential]
-    keys = [column.name for column in released.keys]
-    others = [name for name in table.column_names if name not in {*names, *keys}]
+    others = [name for name in released.domain.names if name not in {*confidential, *keys}]
     if not others:
         return ()
-    by_all = Microdata.read(table, names, keys=[*keys, *others], with_secret=False)
     unique, known = (
-        int(status_of(view.keys, view.confidential[0]).unique.sum()) for view in (by_all, released)
+        int((np.bincount(patterns(columns_of(released, names))) == 1).sum())
+        for names in ([*keys, *others], keys)
     )
     if unique <= known:
         return ()
@@ -577,9 +530,3 @@ def _told_beside(table: pa.Table, released: Microdata) -> tuple[str, ...]:
         f"{listing(others)} {'is no key and is' if len(others) == 1 else 'are no keys and are'} "
         f"released as before: whoever knows them too tells {unique:,} records apart, not {known:,}",
     )
-
-
-def _same(released: pa.ChunkedArray, microdata: Microdata, name: str) -> NDArray[np.bool_]:
-    """Which records show their true value."""
-    truth = decoded(microdata.table, _named(microdata.confidential, name))
-    return np.array([a == b for a, b in zip(released.to_pylist(), truth.to_pylist(), strict=True)])

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.domain import Codes
 from sfumato.publish.identify import status_of
-from sfumato.publish.microdata import Coded, Microdata
+from sfumato.publish.records import patterns
 from sfumato.randomness import Keystream
 
 __all__ = ["Units", "barred_values", "number_of_changes", "units_of"]
@@ -42,16 +43,17 @@ class Units:
         return len(self.rows) - self.unique
 
 
-def units_of(microdata: Microdata, rng: Keystream) -> Units:
+def units_of(keys: Sequence[Codes], confidential: Sequence[Codes], rng: Keystream) -> Units:
     """The records of U and a random member of each group of V, shuffled so that no tie depends on
     the order of the table.
     """
-    statuses = [status_of(microdata.keys, column) for column in microdata.confidential]
+    pattern = patterns(keys)
+    statuses = [status_of(pattern, codes) for codes in confidential]
     pure = np.stack([status.collective for status in statuses], axis=1)
     first = statuses[0]
     members = np.flatnonzero(pure.any(axis=1))
     members = members[rng.permutation(len(members))]
-    _, drawn = np.unique(first.pattern[members], return_index=True)
+    _, drawn = np.unique(pattern[members], return_index=True)
     rows = np.concatenate([np.flatnonzero(first.unique), members[drawn]])
     rows = rows[rng.permutation(len(rows))]
     return Units(rows, first.unique[rows], pure[rows])
@@ -75,14 +77,12 @@ def barred_values(
     return kept > kept.min(axis=1, keepdims=True)
 
 
-def number_of_changes(
-    units: Units, proportion: float, confidential: Coded
-) -> tuple[int, tuple[str, ...]]:
+def number_of_changes(units: Units, proportion: float, values: int) -> tuple[int, tuple[str, ...]]:
     """p·|U| rounded up, but never all of U where the column has two values and flipping back would
     undo it.
     """
     changes = math.ceil(proportion * units.unique - 1e-9)
-    if confidential.size == 2 and changes == units.unique and changes:
+    if values == 2 and changes == units.unique and changes:
         return changes - 1, (
             f"one unique record is left as it is, or flipping all {changes} back would undo the "
             "swap",

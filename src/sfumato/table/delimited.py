@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.bits import Bits
-from sfumato.domain import Attribute, Bins, Codes, Columns, Domain, Items
+from sfumato.domain import Attribute, Bins, Codes, Columns, Distinct, Domain, Items
 from sfumato.domain.attributes import number_words
 from sfumato.errors import FileError, ParameterError, SfumatoError
 from sfumato.table.describing import description_of
@@ -368,6 +368,10 @@ def csv_fields(attribute: Attribute, column: Codes | Bits) -> list[pa.Array]:
     """The values of a column as CSV fields."""
     if isinstance(column, Bits):
         return flat_columns(attribute, column)
+    if isinstance(attribute, Distinct):
+        listed = zip(attribute.values, attribute.labels, strict=True)
+        words = ["" if value is None else _quoted(label) for value, label in listed]
+        return [pa.array(words, pa.string()).take(pa.array(column))]
     values = attribute.decode(column)
     if pa.types.is_dictionary(values.type):
         fields = pa.array([_quoted(label) for label in attribute.labels], pa.string())

@@ -25,6 +25,7 @@ from sfumato.domain import (
     Codes,
     Column,
     Columns,
+    Distinct,
     Domain,
     Items,
     Numeric,
@@ -340,9 +341,13 @@ def arrow_schema(
     """The Arrow types of a domain's columns, with the description of a perturbed table in the
     metadata, and how many rows it speaks of where that is known.
     """
-    # No value is ever missing; to say so lets engines compare three times faster.
+    # No value of a schema is ever missing; to say so lets engines compare three times faster.
     fields = [
-        pa.field(each.name, each.decode(_empty_column(each)).type, nullable=False)
+        pa.field(
+            each.name,
+            each.decode(_empty_column(each)).type,
+            nullable=isinstance(each, Distinct),
+        )
         for each in domain
     ]
     if provenance is None:
