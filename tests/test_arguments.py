@@ -598,6 +598,8 @@ def methods(folder: Path) -> dict[str, Call]:
         "Ledger.mark_sent": (ledger.mark_sent, {"key": "k", "release": "r"}),
         "Ledger.forget": (ledger.forget, {"key": "k", "release": "r"}),
         "Ledger.of": (ledger.of, {"key": "k"}),
+        "Ledger.rename": (ledger.rename, {"name": str}),
+        "Ledger.take_in": (ledger.take_in, {"other": ledger}),
         "Ledger.pending": (ledger.pending, {"key": None}),
         "Ledger.spent": (ledger.spent, {"key": "k"}),
         "Model.marginal_of": (model.marginal_of, {"axes": (0, 1)}),

@@ -121,10 +121,11 @@ def test_the_limits_that_operators_are_told_are_those_of_the_server() -> None:
     head, body = protocol.HEADER_BYTES >> 10, wire.MOST_BYTES >> 10
     waits = (protocol.HEADER_SECONDS, protocol.BODY_SECONDS, protocol.KEEP_ALIVE_SECONDS)
     for line in (
-        f"| headers | {head} KB, {waits[0]:.0f} s |",
+        f"| address and headers | {head} KB, {waits[0]:.0f} s |",
         f"| body | {body} KB, {wire.MOST_REPORTS:,} reports, {waits[1]:.0f} s |",
-        f"| connections | {protocol.MOST_CONNECTIONS:,}; kept alive for {waits[2]} s |",
-        f"| reports | {limits.PER_MINUTE} a minute from one network",
+        f"| connections | {protocol.MOST_CONNECTIONS:,}, of which ",
+        f"; kept alive for {waits[2]} s. Behind `--trust-proxy`",
+        f"| reports | {limits.PER_MINUTE} per minute from one network",
         f"| queue | {MOST_WAITING:,} reports, then 503",
     ):
         assert line in told, line

@@ -64,7 +64,8 @@ COMMANDS = {
     "serve": "Serve campaigns: forms for respondents, a dashboard for owners.",
     "token": "Tokens of a store: read figures, send without limits, or both (admin).",
     "send": (
-        "Blur each record of a file here, once, and send only the reports; again, the same ones."
+        "Show what a campaign takes, blur each record of a file here, once, and send only the "
+        "reports; again, the same ones."
     ),
     "export": "Write a campaign's reports, in the order of their random ids and without them.",
     "simulate": (
