@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.bits import Bits
-from sfumato.collect.campaign import ID_LENGTH, frozen_parts, report_body
+from sfumato.collect.campaign import ID_LENGTH, report_body
 from sfumato.collect.canonical import digest
 from sfumato.collect.people import known_as, numbered
 from sfumato.collect.policy import CampaignTerms, Policy
@@ -66,8 +66,8 @@ class Survey:
     def __post_init__(self) -> None:
         self._check_said()
         self.program.check_reads(self.domain)
-        parts = frozen_parts(self.domain, self.program, self._given["round"].whole(1))
-        if (computed := digest(parts)) != self.hash:
+        stated = {name: self.document[name] for name in ("domain", "program", "round")}
+        if (computed := digest(stated)) != self.hash:
             raise PrivacyError(
                 f"its hash is {shown(self.hash)}, but questions, program and round have {computed}",
                 hint="do not answer, and tell whoever runs the campaign",
