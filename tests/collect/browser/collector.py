@@ -62,11 +62,16 @@ def document(mechanism: Mechanism, **changes: Any) -> dict[str, Any]:
             "contact": None,
         },
     } | changes
+    return hashed(found)
+
+
+def hashed(campaign: dict[str, Any]) -> dict[str, Any]:
+    """A campaign with the hash of what it says."""
     try:
-        parts = {name: found[name] for name in ("domain", "program", "round")}
-        return {"hash": digest(json.loads(canonical(parts)))} | found
+        parts = {name: campaign[name] for name in ("domain", "program", "round")}
+        return campaign | {"hash": digest(json.loads(canonical(parts)))}
     except (TypeError, ValueError):  # what is refused before its hash is looked at
-        return {"hash": "ab" * 32} | found
+        return campaign | {"hash": "ab" * 32}
 
 
 @dataclass
@@ -146,7 +151,7 @@ class Collector:
             return 200, json.dumps(Published.of(Assets.load()).to_dict()).encode(), TYPES[".json"]
         name = path.rpartition("/")[2]
         if path.startswith("/v1/campaigns/") and name in self.campaigns:
-            return 200, json.dumps(self.campaigns[name]).encode(), TYPES[".json"]
+            return 200, json.dumps(hashed(self.campaigns[name])).encode(), TYPES[".json"]
         for start, folder in (("/static/", STATIC), *((f"/{f.name}/", f) for f in self.folders)):
             file = folder / path.removeprefix(start)
             if path.startswith(start) and file.is_file():

@@ -198,3 +198,17 @@ def test_the_single_file_takes_the_language_of_the_browser(chromium: Any) -> Non
         chromium.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", made)
         chromium.execute_cdp_cmd("Emulation.setLocaleOverride", {})
         assert collector.requests == []
+
+
+def test_a_campaign_under_another_hash_is_refused(chromium: Any) -> None:
+    """What is shown as the version is computed on the device, not taken from the server."""
+    with Collector({"health": health()}) as collector:
+        chromium.get(f"{collector.origin}/health")
+        body = """
+        const { Survey } = await import("/static/sfumato.js");
+        return Survey.open("/health", { campaign: given[0], public: null }).then(
+          () => "open", (error) => error.kind);
+        """
+        assert run(chromium, body, health()) == "open"
+        for change in ({"hash": "ab" * 32}, {"round": 2}, {"name": ["health"]}):
+            assert run(chromium, body, health() | change) == "program"

@@ -404,7 +404,8 @@ def test_a_changed_campaign_asks_again_and_never_draws_by_itself(chromium: Any) 
         for place, code in HEALTH:
             choose(chromium, place, code)
         blur(chromium)
-        collector.campaigns["health"] = health(hash="cd" * 32)
+        changed = health(domain=health()["domain"] | {"title": "Another version"})
+        collector.campaigns["health"] = changed
         collector.refusals[:] = [409]
         click(chromium, WORDS["send"])
         wait_for_text(chromium, WORDS["error_changed"])
@@ -414,7 +415,7 @@ def test_a_changed_campaign_asks_again_and_never_draws_by_itself(chromium: Any) 
         # What was drawn for the other version is still there, and counts; it is not sent.
         assert entry["hash"] == health()["hash"] and len(collector.posted()) == 1
         answer_and_send(chromium, *HEALTH)
-        assert json.loads(collector.posted()[-1].body)["campaign"] == "cd" * 32
+        assert json.loads(collector.posted()[-1].body)["campaign"] == changed["hash"]
         assert entries(chromium)[0]["spent"] == pytest.approx(2 * 2.9444, abs=1e-3)
 
 
