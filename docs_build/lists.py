@@ -93,7 +93,7 @@ WISHES = {
         "Permuting",
         "FrequencyFlip",
     ],
-    "For owners of records": ["Microdata", "Binning", "read_restrictions"],
+    "For owners of records": ["read_restrictions"],
     "Beneath the commands": ["plan_release", "fit_release", "audit_release"],
     "Errors": ["SfumatoError"],
 }

@@ -23,6 +23,7 @@ import pytest
 from tests.test_randomness import in_child, needs_fork
 
 import sfumato
+from sfumato.collect.canonical import digest
 from sfumato.collect.client import Client
 from sfumato.domain import Category, Domain
 from sfumato.errors import ParameterError
@@ -305,15 +306,10 @@ def client(rng: Keystream | None = None) -> Client:
     """A client of a campaign that no server has."""
     domain = Domain((Category("smoker", ("yes", "no")), Category("age", ("18-39", "40-64", "65+"))))
     mechanism = GammaDiagonal(domain, 3)
-    document = {
-        "name": "c",
-        "round": 1,
-        "hash": "0" * 64,
-        "open": True,
-        "domain": domain.to_dict(),
-        "program": json.loads(json.dumps(mechanism.program().to_dict())),
-        "promise": {"gamma": "3"},
-    }
+    program = json.loads(json.dumps(mechanism.program().to_dict()))
+    stated = {"domain": domain.to_dict(), "program": program, "round": 1}
+    said = {"name": "c", "hash": digest(stated), "open": True, "promise": {"gamma": "3"}}
+    document = stated | said
     made = Client("http://127.0.0.1:1/c", rng=rng)
     made.transport.get = lambda path: document  # type: ignore[method-assign]
     return made

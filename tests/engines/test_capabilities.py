@@ -78,7 +78,7 @@ def relation(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         from sfumato.engines.spark.counting import spark_relation
 
         RELEASE.save(folder / "r.parquet")
-        return spark_relation(spark_session("local[1]"), str(folder / "r.parquet"), REPORTS)
+        return spark_relation(spark_session("local[2]"), str(folder / "r.parquet"), REPORTS)
     base = f"{request.param}://{folder / 'r.db'}"
     if request.param == "postgresql":
         base = request.getfixturevalue("postgres")

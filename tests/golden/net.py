@@ -52,7 +52,7 @@ COSTLY = (
     "Parquet, a word without end",
 )
 # Of each run its own: how long it took and when; and the random id of a file that the case wrote.
-FRESH = frozenset(("seconds", "hiding_seconds", "made"))
+FRESH = frozenset(("seconds", "hiding_seconds", "made", "command"))
 IDENTITY = frozenset(("release", "digest"))
 SECONDS = re.compile(r"\d[\d.,]*\s(?:s|ms|seconds)\b")
 

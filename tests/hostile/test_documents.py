@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from sfumato.collect.canonical import digest
 from sfumato.collect.client import Client
 from sfumato.domain import Category, Domain
 from sfumato.errors import SfumatoError
@@ -18,13 +19,16 @@ from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 
 DEEP = 100_000
 DOMAIN = Domain((Category("c", ("a", "b", "x")),))
-DOCUMENT: dict[str, Any] = {
-    "name": "c",
-    "round": 1,
-    "hash": "0" * 64,
-    "open": True,
+STATED: dict[str, Any] = {
     "domain": DOMAIN.to_dict(),
     "program": GammaDiagonal(DOMAIN, 19).program().to_dict(),
+    "round": 1,
+}
+DOCUMENT: dict[str, Any] = {
+    **STATED,
+    "name": "c",
+    "hash": digest(STATED),
+    "open": True,
     "promise": {"gamma": "19"},
     "budget": None,
 }

@@ -13,7 +13,7 @@ from typing import Any
 
 from sfumato.counting.sql.database import Database
 from sfumato.errors import DataError, FileError, SfumatoError, near_miss
-from sfumato.received import parsed_json
+from sfumato.received import MOST_JSON_BYTES, parsed_json
 from sfumato.source import Release
 from sfumato.table import Provenance, Table
 from sfumato.table.packing import Packing
@@ -72,7 +72,8 @@ def campaign_in(database: Database, name: str) -> Release | None:
     if not database.is_store():
         return None
     with database.transaction():  # one moment for all that is read
-        rows = database.fetch("SELECT name, round, number, spec FROM campaign").to_pylist()
+        cut = f"substr(spec, 1, {MOST_JSON_BYTES + 1}) AS spec"  # no more than would be read
+        rows = database.fetch(f"SELECT name, round, number, {cut} FROM campaign").to_pylist()
         known = [(row["name"], row["round"], row["number"], row["spec"]) for row in rows]
         if not database.stores_alone and name.partition("/")[0] not in [each[0] for each in known]:
             return None
