@@ -30,8 +30,9 @@ from sfumato.bits import Bits
 from sfumato.counting.arrays import contingency
 from sfumato.datasets.loaders import CENSUS, HEALTH
 from sfumato.domain import Columns, Domain, Items, code_dtype
-from sfumato.mechanisms.bitflip import CHUNK, PLANES, SCALE, BitFlip
+from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
+from sfumato.mechanisms.steps.flipping import CHUNK, PLANES, SCALE
 from sfumato.randomness import secure, seeded
 
 GAMMA = 19
