@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 ROOM = 1 << 14  # reports that are remembered, so that memory does not grow with a campaign
 
@@ -16,7 +19,14 @@ class Repeats:
     def __init__(self) -> None:
         self._counts: Counter[bytes] = Counter()
 
-    def add(self, bodies: Iterable[bytes]) -> None:
+    def add_packed(self, data: bytes, width: int) -> None:
+        """Count reports of so many bytes each that stand one after the other."""
+        rows = [None, pa.py_buffer(data)]
+        column = pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), len(data) // width, rows)
+        bodies, counts = pc.value_counts(column).flatten()
+        self.add(dict(zip(bodies.to_pylist(), counts.to_pylist(), strict=True)))
+
+    def add(self, bodies: Iterable[bytes] | Mapping[bytes, int]) -> None:
         """Count these reports; where more are held than there is room for, the rare are dropped."""
         self._counts.update(bodies)
         if len(self._counts) > ROOM:

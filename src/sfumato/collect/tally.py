@@ -172,7 +172,7 @@ class CampaignTally:
             rows += len(chunk) // self.packing.width
             _accumulate(counts, self._counted(chunk), 1)
             if self.likeliest is not None:
-                repeats.add(np.frombuffer(chunk, dtype=f"V{self.packing.width}").tolist())
+                repeats.add_packed(chunk, self.packing.width)
         with self._lock:
             self.rows, self._counts, self._repeats = rows, counts, repeats
             self._come, self._gone = [], []
