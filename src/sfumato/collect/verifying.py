@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from sfumato.collect.assets import Assets, chosen_language, kind_of, root_of
 from sfumato.collect.campaign import Campaign, exactly, frozen_parts
-from sfumato.collect.canonical import as_json, canonical, differences, digest
+from sfumato.collect.canonical import as_json, canonical, differences
 from sfumato.collect.client import Survey
 from sfumato.collect.headers import SHARED, Headers, file_headers, page_headers
 from sfumato.collect.language import LANGUAGES
@@ -378,7 +378,7 @@ def _checked(document: Mapping[str, Any] | None) -> tuple[CampaignSeen | None, l
             seen = CampaignSeen(
                 str(document["name"]),
                 int(document["round"]),
-                digest(stated),
+                survey.hash,  # which it computed anew
                 exactly(survey.guarantee),
                 survey.guarantee.epsilon,
                 survey.guarantee.worst_posterior(PRIOR),
