@@ -73,12 +73,11 @@ def relation(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     """The rows of the release in an engine."""
     folder = tmp_path_factory.mktemp("declared")
     if request.param == "spark":
-        pytest.importorskip("pyspark")
-        from sfumato.engines.spark import spark_session
+        session = request.getfixturevalue("session")
         from sfumato.engines.spark.counting import spark_relation
 
         RELEASE.save(folder / "r.parquet")
-        return spark_relation(spark_session("local[2]"), str(folder / "r.parquet"), REPORTS)
+        return spark_relation(session, str(folder / "r.parquet"), REPORTS)
     base = f"{request.param}://{folder / 'r.db'}"
     if request.param == "postgresql":
         base = request.getfixturevalue("postgres")

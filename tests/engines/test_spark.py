@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from tests.engines.conftest import BATCH
 
 from sfumato.bits import Bits
 from sfumato.counting.arrays import ArrayCounter
@@ -46,7 +47,7 @@ from sfumato.engines.spark.records import Form, SparkRecords, map_in_arrow
 pytestmark = pytest.mark.xdist_group(
     "spark"
 )  # one Spark for all of them, where tests run in several processes
-ROWS, PARTS, BATCH = 4000, 4, 250
+ROWS, PARTS = 4000, 4
 DOMAIN = Domain(
     (
         Category("sex", ("F", "M")),
@@ -56,31 +57,6 @@ DOMAIN = Domain(
     )
 )
 BASKETS = Domain((Items("items", tuple(map(str, range(1, 13)))),))
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("spark")
-
-
-@pytest.fixture(scope="module")
-def session(folder):
-    (folder / "events").mkdir()
-    settings = {
-        "spark.driver.memory": "1g",
-        "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.adaptive.enabled": "false",  # planning again costs more than a few thousand rows
-        "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH),
-        "spark.local.dir": str(folder / "local"),
-        "spark.io.encryption.enabled": "false",  # what a key must not be in can be read
-        "spark.eventLog.enabled": "true",
-        "spark.eventLog.compress": "false",
-        "spark.eventLog.dir": (folder / "events").as_uri(),
-    }
-    running = spark_session("local[2,4]", settings)  # two threads; a task may fail three times
-    yield running
-    running.stop()
 
 
 @pytest.fixture(scope="module")

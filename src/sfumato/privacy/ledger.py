@@ -166,6 +166,8 @@ class Ledger:
 
     def take_in(self, other: Ledger) -> None:
         """Write down all that another ledger holds and this one does not."""
+        if self.path.samefile(other.path):
+            return
         with connected(self.path) as connection:
             take_in(connection, other.path)
 
