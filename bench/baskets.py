@@ -32,17 +32,18 @@ from bench.svsm import Baskets, Itemset, Svsm
 from sfumato.bits import Bits
 from sfumato.datasets.loaders import data_directory
 from sfumato.domain import Domain, Items
-from sfumato.engines.rounds import RoundsSource
+from sfumato.engines.series import RoundSeries
 from sfumato.estimation.heard import Heard
 from sfumato.estimation.rounds import Rounds
 from sfumato.estimation.supports.asked import AskedSupports
+from sfumato.mechanisms.in_rounds import ROUNDS
 from sfumato.mechanisms.item_set import ItemSet, collision_variance
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream, secure, seeded
 from sfumato.source import Release
 from sfumato.table import Provenance, Table
-from sfumato.table.turns import ROUNDS, Turn
+from sfumato.table.turns import Turn
 
 TOP = 64
 LN19 = math.log(19)
@@ -140,13 +141,13 @@ def true_top(data: Baskets, times: np.ndarray, top: int) -> dict[Itemset, float]
     return dict(sorted(found.items(), key=lambda each: -each[1])[:top])
 
 
-def asked_in_rounds(people: Baskets, epsilon: float, rng: Keystream) -> RoundsSource:
+def asked_in_rounds(people: Baskets, epsilon: float, rng: Keystream) -> RoundSeries:
     """The releases of all rounds, through the real client."""
     domain = Domain((Items("items", tuple(map(str, range(people.universe)))),))
     turn, releases = Turn.first(rng), list[Release]()
     for _ in range(ROUNDS):
         mechanism = (
-            RoundsSource.of(releases).following(TOP)
+            RoundSeries.of(releases).next_round(TOP)
             if releases
             else ItemSet.promising(Guarantee.from_epsilon(epsilon), domain)
         )
@@ -156,7 +157,7 @@ def asked_in_rounds(people: Baskets, epsilon: float, rng: Keystream) -> RoundsSo
         provenance = Provenance(mechanism, rng.secure, turn=turn)
         releases.append(Release.of(replace(table, provenance=provenance)))
         turn = turn.next
-    return RoundsSource.of(releases)
+    return RoundSeries.of(releases)
 
 
 def said(people: Baskets, epsilon: float, seed: int, kept: Path | None = None) -> AskedSupports:
@@ -164,7 +165,7 @@ def said(people: Baskets, epsilon: float, seed: int, kept: Path | None = None) -
     if kept is not None and kept.exists():
         rounds = Rounds(_afresh(pickle.loads(kept.read_bytes())), people.universe)
     else:
-        rounds = asked_in_rounds(people, epsilon, seeded(seed)).rounds
+        rounds = asked_in_rounds(people, epsilon, seeded(seed)).pooled
         if kept is not None:
             kept.write_bytes(pickle.dumps(rounds.heard))
     return AskedSupports(tuple(map(str, range(people.universe))), people.rows, rounds)

@@ -23,6 +23,8 @@ from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.combined import Combined
 from sfumato.mechanisms.cut_and_paste import CutAndPaste
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
+from sfumato.mechanisms.in_rounds import SHARES
+from sfumato.mechanisms.item_set import CAP, WANTED, ItemSetInRounds, how_many
 from sfumato.mechanisms.questionnaire import Questionnaire
 from sfumato.mechanisms.randomized_gamma import RandomizedGamma
 from sfumato.mechanisms.retention import Retention
@@ -31,7 +33,6 @@ from sfumato.mine.cube import query
 from sfumato.plan import Candidate, Plan, plan_release, privacy_curve
 from sfumato.plan.planning import HOPELESS, PrivacyCurve, _nearest
 from sfumato.plan.prediction import Item, itemset_variance
-from sfumato.plan.rounds import CAP, SHARES, WANTED, InRounds, how_many
 from sfumato.plan.workload import PlanWorkload, predict
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
@@ -544,7 +545,7 @@ def test_a_rare_candidate_of_a_round_has_the_variance_of_its_design(gamma: int) 
     coins of their own.
     """
     shop = Domain((Items("items", tuple(map(str, range(300)))),))
-    asked = InRounds.promising(Guarantee(gamma), shop)
+    asked = ItemSetInRounds.promising(Guarantee(gamma), shop)
     pair = [shop.attributes[0].item_cells(label) for label in ("1", "2")]
     total = how_many(WANTED, gamma) + CAP * gamma
     later = sum(SHARES[1:])

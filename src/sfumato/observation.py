@@ -232,6 +232,8 @@ class SymbolLaw:
     between: tuple[float, float] = (0.0, 1.0)  # of its chance, whatever the basket
     tiers: tuple[int, ...] = ()  # where each begins
     full: Callable[[NDArray[Any]], tuple[NDArray[Any], NDArray[Any]]] | None = None
+    most_counted: Callable[[float], int] | None = None  # times that a report of so many people's
+    # counts in the estimate with bounded gain; None where no symbol is hashed, and there is none
 
 
 ItemLaw = FlipLaw | CutLaw

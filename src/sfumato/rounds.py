@@ -8,7 +8,6 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,21 +16,19 @@ from sfumato.arguments import shown
 from sfumato.counting.base import Counter
 from sfumato.domain import Domain
 from sfumato.engines import open_source
-from sfumato.engines.rounds import WANTED, RoundsSource
+from sfumato.engines.series import RoundSeries
 from sfumato.errors import DataError, ParameterError, SchemaError, listing
 from sfumato.mechanisms.base import Mechanism
-from sfumato.mechanisms.item_set import ItemSet, simple
-from sfumato.mechanisms.ranges import Ranges
-from sfumato.mechanisms.square_wave import SquareWave
-from sfumato.model.rounds import asked_after
+from sfumato.mechanisms.in_rounds import IN_ROUNDS, ROUNDS
+from sfumato.mechanisms.item_set import WANTED
+from sfumato.mechanisms.registry import round_design
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream
 from sfumato.source import Release, Source
 from sfumato.table import Provenance
 from sfumato.table.followers import Follower
-from sfumato.table.turns import NUMBER_SHARES, ROUNDS, Turn
+from sfumato.table.turns import Turn
 
-ITEM_SET, RANGES = "item-set", "ranges"
 MOST_FOUND = 4096  # itemsets that rounds may look for
 
 
@@ -97,10 +94,10 @@ class RoundWanted:
         spell = self.tongue
         if not 1 <= self.number <= ROUNDS:
             raise ParameterError(f"{spell('round', self.number)}; there are rounds 1 to {ROUNDS}")
-        if self.mechanism not in (None, ITEM_SET, RANGES):
+        if self.mechanism not in (None, *IN_ROUNDS):
             raise ParameterError(
-                f"rounds are asked by {ITEM_SET} or {RANGES}, not by {self.mechanism}",
-                hint=f"leave {spell('mechanism')} out, or use {spell('mechanism', RANGES)} for "
+                f"rounds are asked by {' or '.join(IN_ROUNDS)}, not by {self.mechanism}",
+                hint=f"leave {spell('mechanism')} out, or use {spell('mechanism', 'ranges')} for "
                 "numbers",
             )
         if self.find is not None and not 1 <= self.find <= MOST_FOUND:
@@ -131,110 +128,51 @@ class RoundWanted:
                 "it is not said what the rounds should promise",
                 hint=f"give {self.tongue('gamma', 19)}",
             )
-        if self.mechanism == RANGES:
-            self._check_several(domain)
-            wave = SquareWave.promising(self.guarantee, domain, **self.given)
-            return wave, Turn.first(rng, NUMBER_SHARES)
-        return ItemSet.promising(self.guarantee, domain, **self.given), Turn.first(rng)
-
-    def _check_several(self, domain: Domain) -> None:
-        if len(domain.private) < 2:
-            raise SchemaError(
-                "ranges asks about two columns at once, and this schema has one",
-                hint=f"use {self.tongue('mechanism', SquareWave.name)}, without rounds",
-            )
+        design = round_design(self.mechanism or IN_ROUNDS[0])
+        asked = design.first(self.guarantee, domain, **self.given)
+        return asked, Turn.first(rng, design.shares)
 
     def following(self, people: People) -> tuple[Mechanism, Turn]:
         """What this group is asked, by what the groups before said."""
-        before = opened_rounds(self.after)
-        numbers = isinstance(before[0].mechanism, SquareWave | Ranges)
-        if before[0].provenance.turn is not None:
-            self._check_mechanism(RANGES if numbers else ITEM_SET)
-        return (self._second if numbers else self._candidates)(before, people)
-
-    def _check_mechanism(self, theirs: str) -> None:
-        """Refuse a mechanism other than the one by which the series is asked."""
-        if self.mechanism not in (None, theirs):
-            spell = self.tongue
+        series = RoundSeries.of(opened_rounds(self.after))
+        spell, design, last = self.tongue, series.design, series.turns[-1]
+        if self.mechanism not in (None, design.asked_by):
             raise ParameterError(
-                f"{spell('after')} is a round of {theirs}, and {spell('mechanism', self.mechanism)}"
-                " is none of that series",
+                f"{spell('after')} is a round of {design.asked_by}, and "
+                f"{spell('mechanism', self.mechanism)} is none of that series",
                 hint=f"leave {spell('mechanism')} out: it is that of the rounds before",
             )
-
-    def _candidates(self, releases: Sequence[Release], people: People) -> tuple[Mechanism, Turn]:
-        """What the next group is asked about its baskets."""
-        before, domain = RoundsSource.of(releases), people.domain
-        if before.turn.round != len(self.after):
+        if self.number > len(design.shares):
             raise ParameterError(
-                f"{self.tongue('after')} names round {before.turn.round} without those before it"
+                f"of {design.about} there are {len(design.shares)} rounds, and all are asked",
+                hint=design.at_last,
             )
-        self._check_chosen()
-        self._check_promise(before.guarantee, exactly=True)
-        if domain != before.domain:
+        self._check_chosen(series)
+        if people.domain != series.domain:
             raise SchemaError(
-                f"{self.tongue('after')} is about other items ({_some(before.domain, domain)}) "
-                f"than these data ({_some(domain, before.domain)})",
-                hint=f"give the data, and {self.tongue('items')}, of the first round",
+                f"{spell('after')} is about other {design.about} "
+                f"({_some(series.domain, people.domain)}) than these data "
+                f"({_some(people.domain, series.domain)})",
+                hint=f"give the data, and the {design.about}, of the first round",
             )
-        _check_asked(before.releases, people.count(), people.where)
-        people.unasked(before.turn.next)
-        return before.following(WANTED if self.find is None else self.find), before.turn.next
+        _check_asked(series, people.count(), people.where)
+        people.unasked(last.next)
+        return series.next_round(WANTED if self.find is None else self.find), last.next
 
-    def _second(self, releases: Sequence[Release], people: People) -> tuple[Mechanism, Turn]:
-        """What the second group is asked about its numbers."""
-        first, turn = releases[0], releases[0].provenance.turn
-        if turn is None:
-            raise ParameterError(
-                "a release that is no round asked everyone: a further report of the same people "
-                "would compose with it",
-                hint=f"begin with round 1: {self._begin}",
-            )
-        if self.number > len(NUMBER_SHARES):
-            raise ParameterError(
-                f"about numbers there are {len(NUMBER_SHARES)} rounds, and both are asked",
-                hint="fit them together",
-            )
-        if turn.round != 1:
-            raise ParameterError(
-                f"round 2 comes after round 1, and {self.tongue('after')} names round {turn.round}",
-                hint=f"name the first: {self.tongue('after', 'ROUND1')}",
-            )
-        self._check_chosen()
-        self._check_promise(first.mechanism.guarantee)
-        if people.domain != first.domain:
-            raise SchemaError(
-                f"{self.tongue('after')} is about other columns than these data",
-                hint=f"give the data, and {self.tongue('schema')}, of the first round",
-            )
-        everyone = people.count()
-        _check_asked(releases, everyone, people.where)
-        people.unasked(turn.next)
-        return asked_after(first, turn.next.people(everyone)), turn.next
-
-    def _check_chosen(self) -> None:
+    def _check_chosen(self, series: RoundSeries) -> None:
+        """Refuse what the rounds before have chosen already: what is asked, and the promise."""
         if self.given:
             raise ParameterError(
                 "what a later round asks is chosen by the rounds before it, and "
                 f"{listing(map(self.tongue, self.given))} would choose it anew",
                 hint="leave it out",
             )
-
-    @property
-    def _begin(self) -> str:
-        if self.tongue.shell:
-            return "sfumato perturb … --round 1 --mechanism ranges"
-        return "sf.perturb(…, 'ranges', gamma=19, round=1)"
-
-    def _check_promise(self, before: Guarantee, exactly: bool = False) -> None:
-        asked = self.guarantee
-        if asked is None:
+        asked, before = self.guarantee, series.guarantee
+        if asked is None or math.isclose(asked.gamma, before.gamma, rel_tol=1e-12):
             return
-        same = simple(Fraction(asked.gamma)) == before.gamma if exactly else asked.allows(before)
-        if not same and not math.isclose(asked.gamma, before.gamma, rel_tol=1e-12):
-            rounds = "rounds before" if exactly else "round before"
+        if series.design.first(asked, series.domain).guarantee != before:
             raise ParameterError(
-                f"the {rounds} promised {before}, and this one should promise {asked}",
+                f"the rounds before promised {before}, and this one should promise {asked}",
                 hint="leave the guarantee out: it is theirs",
             )
 
@@ -274,11 +212,9 @@ def _opened(each: Any) -> Release:
     return found
 
 
-def _check_asked(releases: Sequence[Release], people: int, where: str) -> None:
+def _check_asked(series: RoundSeries, people: int, where: str) -> None:
     """Refuse data of other people than those whom the rounds so far asked."""
-    for release in releases:
-        turn = release.provenance.turn
-        assert turn is not None
+    for turn, release in zip(series.turns, series.sources, strict=True):
         if turn.people(people) != release.rows:
             raise DataError(
                 f"{where} holds {people:,} people, of whom round {turn.round} would have asked "
@@ -288,9 +224,11 @@ def _check_asked(releases: Sequence[Release], people: int, where: str) -> None:
 
 
 def _some(domain: Domain, other: Domain) -> str:
-    """Some of the items, those first which the other does not have."""
-    strange = set(other.attributes[0].labels)
-    return listing(sorted(domain.attributes[0].labels, key=strange.__contains__), most=3)
+    """Some of the items, or columns, those first which the other does not have."""
+    own, strange = (
+        each.attributes[0].labels if each.baskets else each.names for each in (domain, other)
+    )
+    return listing(sorted(own, key=set(strange).__contains__), most=3)
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)

@@ -22,7 +22,7 @@ from sfumato.channels import Channel, Retain, Windowed
 from sfumato.counting.base import Counter
 from sfumato.counting.tables import TableCounter
 from sfumato.domain import Cells, Domain, Items, Numeric
-from sfumato.errors import EstimationError, ParameterError, SchemaError, Unanswerable, listing
+from sfumato.errors import EstimationError, ParameterError, Unanswerable, listing
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import Evidence
 from sfumato.estimation.moments import PowerSums, moments_of
@@ -555,20 +555,6 @@ def _no_mechanism() -> EstimationError:
         "this table carries no mechanism, so it is not a release",
         hint="use Exact for true records",
     )
-
-
-def check_alike(rounds: Sequence[Release], parts: str) -> None:
-    """Refuse rounds that are of different data, or promised different things."""
-    first = rounds[0]
-    for other in rounds[1:]:
-        if other.domain != first.domain:
-            raise SchemaError(f"the rounds have different {parts}, so they are of different data")
-        if other.mechanism.guarantee != first.mechanism.guarantee:
-            raise ParameterError(
-                f"one round promised {first.mechanism.guarantee}, another "
-                f"{other.mechanism.guarantee}",
-                hint="the rounds of one series promise the same",
-            )
 
 
 @checked

@@ -20,7 +20,7 @@ from sfumato.audit.auditing import audit_release
 from sfumato.audit.result import Audit
 from sfumato.domain import Domain
 from sfumato.engines import open_source
-from sfumato.engines.rounds import RoundsSource
+from sfumato.engines.series import RoundSeries
 from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.registry import mechanism_class
@@ -429,11 +429,11 @@ def as_source(data: Any, schema: Schema = None) -> Source:
     return source_of(frame if isinstance(frame, Table) else read(frame, domain))
 
 
-def as_rounds(releases: Sequence[Any], schema: Schema = None) -> RoundsSource:
+def as_rounds(releases: Sequence[Any], schema: Schema = None) -> RoundSeries:
     """The rounds of one series, from their releases or the files of these."""
     if schema is not None:
         raise ParameterError("rounds carry their own items", hint="leave the schema out")
-    return RoundsSource.of([as_release(each) for each in releases])
+    return RoundSeries.of([as_release(each) for each in releases])
 
 
 def _only(data: Any) -> Any:

@@ -22,18 +22,19 @@ from sfumato.bits import Bits
 from sfumato.cli import app
 from sfumato.domain import Domain, Items
 from sfumato.engines import save_release
-from sfumato.engines.rounds import RoundsSource
+from sfumato.engines.series import RoundSeries
 from sfumato.errors import ParameterError
 from sfumato.estimation.heard import Heard, Survival, pooled, survival
 from sfumato.estimation.kinds import BasketKinds, KindsFit, padded
 from sfumato.estimation.ratios import Posterior, Ratios, Witness
-from sfumato.estimation.rounds import Rounds, best_asking, how_many, noise_of_forms
+from sfumato.estimation.rounds import Rounds, best_asking, noise_of_forms
 from sfumato.estimation.supposition import Found, Supposition, Undone, Yardstick, together
 from sfumato.mechanisms.item_set import (
     ItemSet,
     best_buckets,
     collision_variance,
     direct_variance,
+    how_many,
 )
 from sfumato.mechanisms.sizes import Tiers, tiers_above
 from sfumato.mine.itemsets import frequent_itemsets
@@ -58,12 +59,12 @@ def baskets(rows: int = PEOPLE, seed: int = 1) -> np.ndarray:
 
 
 @cache
-def asked(truth: Table, seed: int, gamma: int = 19, rounds: int = 3) -> RoundsSource:
+def asked(truth: Table, seed: int, gamma: int = 19, rounds: int = 3) -> RoundSeries:
     """Rounds of these people, in memory; several tests look at the same ones."""
     rng, turn, found = seeded(seed), Turn(f"{seed:032x}", 1), list[Release]()
     for _ in range(rounds):
         mechanism = (
-            RoundsSource.of(found).following(24) if found else ItemSet(ITEMS, gamma, 8, buckets=175)
+            RoundSeries.of(found).next_round(24) if found else ItemSet(ITEMS, gamma, 8, buckets=175)
         )
         group = truth.take(np.flatnonzero(turn.asked(0, truth.rows)))
         columns = mechanism.perturb(group.columns, rng)
@@ -71,7 +72,7 @@ def asked(truth: Table, seed: int, gamma: int = 19, rounds: int = 3) -> RoundsSo
         release = Release.of(_with(table, mechanism, turn))
         found.append(release)
         turn = turn.next
-    return RoundsSource.of(found)
+    return RoundSeries.of(found)
 
 
 def _with(table: Table, mechanism: ItemSet, turn: Turn) -> Table:
@@ -158,7 +159,7 @@ def test_errors_cover(truth: Table) -> None:
     best = sorted(every, key=lambda each: -every[each])[:24]
     off = []
     for seed in range(4):
-        rounds = asked(truth, seed).rounds
+        rounds = asked(truth, seed).pooled
         longer = [each for each in best if len(each) > 1]
         single = rounds.singles.take(np.array([each[0] for each in best if len(each) == 1]))
         known = rounds.supports(longer)
@@ -374,7 +375,7 @@ def test_what_tiers_tell_is_what_a_cap_takes() -> None:
             Turn.first(),
         )
     )
-    heard = RoundsSource.of([release]).rounds.heard[0]
+    heard = RoundSeries.of([release]).pooled.heard[0]
     assert heard.tiers is not None
     true = np.bincount(np.searchsorted(heard.tiers.starts, sizes, side="right"))[1:] / len(sizes)
     off = (heard.tiers.shares - true) / np.sqrt(heard.tiers.variance)
@@ -591,7 +592,7 @@ def test_a_list_of_one_is_that_one(folder: Path, name: str) -> None:
         for verb in (sf.fit, lambda one: sf.query(one, "SELECT COUNT(*) FROM t")):
             assert _refusal(verb, [release]) == _refusal(verb, release)
     if name == "r1.parquet":
-        alone = frequent_itemsets(RoundsSource.of([release]), top=8)
+        alone = frequent_itemsets(RoundSeries.of([release]), top=8)
         assert alone.to_dicts() == found
 
 
@@ -612,7 +613,7 @@ def test_the_first_round_alone_has_errors_that_cover_the_truth() -> None:
     table = Table(domain, (Bits.from_dense(dense),))
     first = sf.perturb(table, gamma=19, round=1, rng=seeded(1))
     true = dense.mean(axis=0)
-    for source in ([first], RoundsSource.of([first])):
+    for source in ([first], RoundSeries.of([first])):
         found = sf.mine(source, top=4, max_length=1)
         off = [(each.support - true[int(each.items[0][1:])]) / each.stderr for each in found]
         assert np.abs(off).max() < 3  # they were 4.2 and 3.9 too low
@@ -968,7 +969,7 @@ def test_a_turn_is_kept_with_its_reports(folder: Path, tmp_path: Path) -> None:
     second = Release.of(_opened(folder / "r2.parquet"))
     assert second.provenance.turn == first.provenance.turn.next
     with pytest.raises(ParameterError, match="different series"):
-        RoundsSource.of([first, _again(folder, tmp_path)])
+        RoundSeries.of([first, _again(folder, tmp_path)])
 
 
 def _opened(path: Path) -> Table:
@@ -995,7 +996,7 @@ def test_items_that_later_rounds_passed_over_are_not_joined() -> None:
     truth, releases, turn = Table(wide, (bits,)), list[Release](), Turn("ab" * 16, 1)
     for _ in range(3):
         mechanism = (
-            RoundsSource.of(releases).following(16)
+            RoundSeries.of(releases).next_round(16)
             if releases
             else ItemSet(wide, 8, 8, buckets=100, seeds=1024)
         )
@@ -1003,7 +1004,7 @@ def test_items_that_later_rounds_passed_over_are_not_joined() -> None:
         table = Table(mechanism.reports, mechanism.perturb(group.columns, seeded(turn.round)))
         releases.append(Release.of(_with(table, mechanism, turn)))
         turn = turn.next
-    found = frequent_itemsets(RoundsSource.of(releases), top=16, max_candidates=2000)
+    found = frequent_itemsets(RoundSeries.of(releases), top=16, max_candidates=2000)
     single = {int(each.items[0]) for each in found if len(each.items) == 1}
     assert len(single & set(range(12))) >= 9
 
@@ -1025,7 +1026,7 @@ def test_pairs_come_out_as_the_plan_predicts(truth: Table) -> None:
     every, off = true_supports(baskets(), 2), []
     pairs = sorted((x for x in every if len(x) == 2), key=lambda each: -every[each])[:10]
     for seed in range(4):
-        known = asked(truth, seed).rounds.supports(pairs)
+        known = asked(truth, seed).pooled.supports(pairs)
         off += list(known.mean - [every[each] for each in pairs])
     assert 0.3 < float(np.sqrt(np.mean(np.square(off)))) / offer.supports[1] < 1.5
 
@@ -1104,7 +1105,7 @@ def test_what_a_few_far_larger_baskets_hold_is_found_with_honest_errors() -> Non
     rng, turn, found = seeded(4), Turn(f"{7:032x}", 1), list[Release]()
     for _ in range(3):
         mechanism = (
-            RoundsSource.of(found).following(24)
+            RoundSeries.of(found).next_round(24)
             if found
             else ItemSet.promising(Guarantee(300), domain)
         )
@@ -1112,8 +1113,8 @@ def test_what_a_few_far_larger_baskets_hold_is_found_with_honest_errors() -> Non
         table = Table(mechanism.reports, mechanism.perturb(group.columns, rng))
         found.append(Release.of(_with(table, mechanism, turn)))
         turn = turn.next
-    source = RoundsSource.of(found)
-    assert all(each.apart for each in source.rounds.heard)
+    source = RoundSeries.of(found)
+    assert all(each.apart for each in source.pooled.heard)
     mined = frequent_itemsets(source, top=24, max_length=2)
     off = [
         (each.support - dense[:, [int(name[1:]) for name in each.items]].all(axis=1).mean())
@@ -1143,7 +1144,7 @@ def test_baskets_of_one_law_stand_not_apart() -> None:
 
 
 def test_pairs_nobody_was_asked_about_are_as_open_as_their_items(truth: Table) -> None:
-    rounds = asked(truth, 1).rounds
+    rounds = asked(truth, 1).pooled
     others = [each for each in combinations(range(12), 2) if each not in rounds.asked]
     assert others
     singles = rounds.singles

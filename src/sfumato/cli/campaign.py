@@ -29,12 +29,12 @@ from sfumato.collect.assets import Assets
 from sfumato.collect.campaign_file import CampaignFile, once
 from sfumato.collect.checking import CampaignCheck
 from sfumato.collect.checking import check as check_campaign
-from sfumato.collect.choosing import best_mechanism, first_round, named_mechanism
+from sfumato.collect.choosing import ROUNDS_BY, best_mechanism, first_round, named_mechanism
 from sfumato.collect.drafting import draft
 from sfumato.collect.form import single_file
 from sfumato.collect.manifest import Manifest, Published, private_key, public_key, public_path
 from sfumato.collect.manifest import new_key as make_key
-from sfumato.collect.rounds import begin_next
+from sfumato.collect.releases import begin_next
 from sfumato.collect.store import open_store
 from sfumato.collect.verifying import BROWSERS, Verified
 from sfumato.collect.verifying import verify as verify_server
@@ -42,11 +42,10 @@ from sfumato.domain import Domain
 from sfumato.errors import ParameterError, listing
 from sfumato.files import appearing, write_whole, written
 from sfumato.mechanisms.base import Mechanism
-from sfumato.mechanisms.item_set import ItemSet
+from sfumato.mechanisms.in_rounds import ROUNDS
 from sfumato.mechanisms.registry import MECHANISMS
 from sfumato.printable import one_line, percent
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.table.turns import ROUNDS
 
 campaign = typer.Typer(
     help="Write, check and verify a campaign, or make its form one file.", rich_markup_mode="rich"
@@ -120,9 +119,9 @@ def _chosen(domain: Domain, asked: Guarantee, named: str | None, rounds: int | N
             if named is None
             else named_mechanism(named, domain, asked)
         )
-    if named not in (None, ItemSet.name):
+    if named not in (None, ROUNDS_BY):
         raise ParameterError(
-            f"a campaign's rounds are asked by {ItemSet.name}, not by {named}",
+            f"a campaign's rounds are asked by {ROUNDS_BY}, not by {named}",
             hint="leave --mechanism or --rounds out",
         )
     return first_round(domain, asked)

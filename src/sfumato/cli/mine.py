@@ -26,7 +26,7 @@ from sfumato.cli.options import (
 from sfumato.cli.pages import origin_of, points_told, save_page
 from sfumato.cli.printing import print_json, print_notes, print_table, print_words, telling
 from sfumato.cli.reading import read_source, read_truth
-from sfumato.cli.rounds import earlier, rounds_up_to
+from sfumato.cli.round_options import earlier, rounds_up_to
 from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.estimation.supports.symbols import SymbolSupports
 from sfumato.evaluate import OF_WHAT, LengthErrors, beside_truth, itemset_errors

@@ -59,14 +59,14 @@ def save_page(
 
 def origin_of(file: str, source: Source) -> list[tuple[str, str]]:
     """The file, its rows, how it was perturbed and what was promised."""
-    from sfumato.engines.rounds import RoundsSource
+    from sfumato.engines.series import RoundSeries
 
     facts = [("file", redacted(file)), ("rows", f"{source.rows:,}")]
     if isinstance(source, Model):
         made = f"a model fitted to reports of {source.mechanism.name}"
         return [*facts, ("mechanism", made), ("guarantee", str(source.mechanism.guarantee))]
-    if isinstance(source, RoundsSource):
-        made = f"item-set, in {len(source.releases)} rounds"
+    if isinstance(source, RoundSeries):
+        made = f"item-set, in {len(source.sources)} rounds"
         return [*facts, ("mechanism", made), ("guarantee", str(source.guarantee))]
     if not isinstance(source, Release):
         return [*facts, ("mechanism", "none"), ("guarantee", TRUE)]

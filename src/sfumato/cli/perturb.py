@@ -20,11 +20,12 @@ from sfumato.cli.printing import (
     reading,
     telling,
 )
-from sfumato.cli.rounds import RoundOptions, tell
+from sfumato.cli.round_options import RoundOptions, tell
 from sfumato.cli.summary import facts, summarise
 from sfumato.domain import Domain
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, rows_of
+from sfumato.mechanisms.registry import mechanism_class
 from sfumato.privacy.guarantee import PRIOR
 from sfumato.randomness import Keystream, secure, seeded
 from sfumato.table import Reader, Written, perturb_file, read_items, reader_of
@@ -218,12 +219,8 @@ def _round(
 
 def _note_useless_rounds(first: Mechanism, reader: Reader) -> None:
     """Says what all rounds together would not tell of baskets, before the first is asked."""
-    from sfumato.mechanisms.item_set import ItemSet
-    from sfumato.plan.rounds import InRounds
-
-    if isinstance(first, ItemSet):
-        planned = InRounds.promising(first.guarantee, first.domain)
-        print_notes(_useless(planned, reader))
+    if first.rounds is not None and first.symbol_law is not None:
+        print_notes(_useless(first.rounds.predicted(first.guarantee, first.domain), reader))
 
 
 def _with_spark(
@@ -267,17 +264,15 @@ def chosen_mechanism(
     guarantee = options.guarantee()
     assert guarantee is not None
     guarantee.check_finite()
-    from sfumato.mechanisms.item_set import ItemSet
     from sfumato.plan import plan_release
-    from sfumato.plan.rounds import InRounds
 
     with telling() as progress:
         progress("comparing mechanisms", None)
         rows = USUAL_ROWS if reader is None else rows_about(reader, domain)
         plan = plan_release(domain, max(rows, 1), guarantee=guarantee)
     best = next((o for o in plan.options if _writable(o.mechanism, output)), plan.best)
-    if isinstance(best.mechanism, InRounds):
-        once = ItemSet.promising(guarantee, domain)
+    if best.mechanism.in_rounds:
+        once = mechanism_class(best.mechanism.name).promising(guarantee, domain)
         print_notes([ONE_SHOT, *([] if reader is None else _useless(once, reader))])
         return once
     if rows:  # else there is nothing to perturb
@@ -289,10 +284,9 @@ def chosen_mechanism(
 
 def _useless(mechanism: Mechanism, reader: Reader) -> list[str]:
     """What is said where reports of so few baskets would tell nothing."""
-    from sfumato.mechanisms.item_set import ItemSet
     from sfumato.plan.options import basket_warning
 
-    if not isinstance(mechanism, ItemSet):
+    if mechanism.symbol_law is None:
         return []
     rows = rows_about(reader, mechanism.domain)
     warning = basket_warning(mechanism, rows) if rows else None

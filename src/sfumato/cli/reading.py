@@ -123,9 +123,9 @@ def read_truth(
 
 def _turns(source: Source) -> tuple[Turn, ...]:
     """The rounds that a source is made of, if any."""
-    from sfumato.engines.rounds import RoundsSource
+    from sfumato.engines.series import RoundSeries
 
-    if isinstance(source, RoundsSource):
+    if isinstance(source, RoundSeries):
         return source.turns
     turn = source.provenance.turn if isinstance(source, Release) else None
     return () if turn is None else (turn,)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from fractions import Fraction
 from functools import cached_property
@@ -14,7 +14,6 @@ from sfumato.collect.canonical import as_json, digest
 from sfumato.domain import Domain
 from sfumato.errors import CampaignError
 from sfumato.mechanisms.base import Mechanism
-from sfumato.mechanisms.item_set import ItemSet
 from sfumato.mechanisms.program import Program
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.table.packing import Packing
@@ -88,14 +87,6 @@ class Campaign:
     def domain(self) -> Domain:
         """What a record may be, as the mechanism sees it."""
         return self.mechanism.domain
-
-    @cached_property
-    def estimator(self) -> Mechanism:
-        """The mechanism with the estimate that is shown."""
-        if not self.dashboard.bounded:
-            return self.mechanism
-        assert isinstance(self.mechanism, ItemSet)
-        return replace(self.mechanism, bounded=True)
 
     @cached_property
     def turn(self) -> Turn | None:

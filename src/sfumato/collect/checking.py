@@ -21,7 +21,6 @@ from sfumato.collect.policy import Policy
 from sfumato.collect.synthetic import people
 from sfumato.collect.tally import CampaignTally, Standing
 from sfumato.errors import EstimationError
-from sfumato.mechanisms.item_set import ItemSet
 from sfumato.privacy.guarantee import PRIOR
 from sfumato.randomness import seeded
 
@@ -82,7 +81,7 @@ def check(campaign: Campaign) -> CampaignCheck:
 
 def _watched(campaign: Campaign) -> list[Watch]:
     """What alarms would notice, found with the reports of synthetic people."""
-    tally = CampaignTally(campaign.estimator)
+    tally = CampaignTally(campaign.mechanism, bounded=campaign.dashboard.bounded)
     truth = people(campaign.domain, PEOPLE, seeded(1)).columns
     data = tally.packing.pack_columns(campaign.mechanism.perturb(truth, seeded(2)))
     width = tally.packing.width
@@ -165,8 +164,8 @@ def _missing(campaign: Campaign) -> Iterator[str]:
 
 
 def _warnings(campaign: Campaign) -> Iterator[str]:
-    mechanism = campaign.mechanism
-    if isinstance(mechanism, ItemSet) and not mechanism.buckets and campaign.people is None:
+    law = campaign.mechanism.symbol_law
+    if law is not None and law.most_counted is None and campaign.people is None:
         yield (
             "a report sent again and again looks like honest ones here; hashes = true under "
             "[mechanism] makes it noticeable"

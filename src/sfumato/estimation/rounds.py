@@ -24,7 +24,8 @@ from sfumato.estimation.supposition import (
     disagreement,
     together,
 )
-from sfumato.mechanisms.item_set import SEEDS, best_buckets
+from sfumato.mechanisms.in_rounds import Asking
+from sfumato.mechanisms.item_set import SEEDS, best_buckets, how_many
 from sfumato.mechanisms.sizes import TIERS, UNEVEN, USUAL, usual
 
 Floats = NDArray[np.float64]
@@ -39,7 +40,6 @@ LOOSELY = 8.0  # kinds bend to noise, so that how well they fit counts so many t
 NEGLIGIBLE = 1e-4  # belief in a supposition that nothing hangs on
 UNLIKELY = 0.03  # belief in a supposition that the choice of a cap leaves out
 MOST_ITEMSETS = 6000  # that are thought of
-PAID = 100.0  # the γ beyond which more candidates cost more work than they find
 LONGEST = 12
 
 
@@ -209,17 +209,6 @@ class Rounds:
         return replace(self.ratios.known(predicted, told), open_to=open_to)
 
 
-@dataclass(frozen=True, eq=False)
-class Asking:
-    """What the next group is asked: candidates, how many of them a basket may keep, and the buckets
-    that they are hashed into, none where they are asked directly.
-    """
-
-    candidates: tuple[Itemset, ...]
-    cap: int
-    buckets: int = 0
-
-
 def next_asking(rounds: Rounds, wanted: int, gamma: float, people: float, most: int) -> Asking:
     """The itemsets most probably among those of largest support, and the cap and form with the
     least error.
@@ -228,11 +217,6 @@ def next_asking(rounds: Rounds, wanted: int, gamma: float, people: float, most: 
     number = how_many(wanted, gamma)
     chosen = tuple(itemsets[place] for place in np.argsort(-probable, kind="stable")[:number])
     return best_asking(chosen, rounds.believed, gamma, people, least, most)
-
-
-def how_many(wanted: int, gamma: float) -> int:
-    """More candidates are asked about where each costs little beside what is paid anyway."""
-    return round(2 * wanted + 3 * min(gamma, PAID))
 
 
 def least_of(rounds: Rounds, wanted: int) -> float:

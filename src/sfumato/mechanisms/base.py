@@ -17,6 +17,7 @@ from sfumato.bits import Bits
 from sfumato.channels import Channel, NotLumpableError, Product, Retain
 from sfumato.domain import Cells, Columns, Domain
 from sfumato.errors import DataError, ParameterError, PrivacyError, Unanswerable, listing
+from sfumato.mechanisms.in_rounds import RoundDesign
 from sfumato.mechanisms.options import Option, Supports, check_given
 from sfumato.mechanisms.program import Program, with_public
 from sfumato.mechanisms.steps import Step
@@ -45,6 +46,8 @@ class Mechanism(ABC):
     options: ClassVar[tuple[Option, ...]] = ()  # what it can be told, beside or instead of γ
     called: ClassVar[Mapping[str, str]] = {}  # parameters by what people may call them
     promises: ClassVar[bool] = True  # whether a guarantee can be asked of it
+    rounds: ClassVar[RoundDesign | None] = None  # the series of which it is a round, if any
+    in_rounds: ClassVar[bool] = False  # whether it stands for all rounds of a series, in a plan
     domain: Domain
 
     # What every mechanism must say.

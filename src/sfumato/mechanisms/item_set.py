@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -26,6 +26,7 @@ from sfumato.mechanisms.base import (
     rows_of,
     safe_log,
 )
+from sfumato.mechanisms.in_rounds import SHARES, RoundDesign, SeriesSoFar
 from sfumato.mechanisms.options import Option
 from sfumato.mechanisms.sizes import (
     EVEN,
@@ -62,11 +63,44 @@ USUALLY = 0.6  # of how far items may differ in what a cap takes, how far most o
 ITEMS_DIFFER, LONGER_DIFFER = 0.3, 1.5
 NEWTON = 30  # steps towards a rate behind censored counts
 ROOM = 0.1  # by how much more of the most frequent item a cap may leave than of all
+WANTED = 64  # itemsets of largest support that rounds look for, unless told otherwise
+PAID = 100.0  # the γ beyond which more candidates cost more work than they find
 SMALL_WORK = 1 << 22  # hashes that NumPy computes before numba is loaded
 
 AS_USUAL = "sizes of baskets as uneven as is usual, from a Poisson law to a few very large ones"
 LIKE_OTHERS = "that the cap took about as much of this item as of all others"
 Candidates = tuple[tuple[int, ...], ...]
+
+
+class BasketRounds(RoundDesign):
+    """Any item first, then the candidates that the groups before made probable."""
+
+    asked_by = "item-set"
+    shares = SHARES
+    joins_by_model = False
+    about = "items"
+    at_last = "then mine all rounds together: sfumato mine ROUND1 ROUND2 ROUND3"
+
+    def first(self, guarantee: Guarantee, domain: Domain, **given: Any) -> ItemSet:
+        return ItemSet.promising(guarantee, domain, **given)
+
+    def following(self, series: SeriesSoFar, people: float, wanted: int) -> ItemSet:
+        asking = series.asking(wanted, people, MOST_CAP)
+        tiers = tiers_above(asking.cap, len(asking.candidates))
+        gamma = series.mechanism.gamma
+        return ItemSet(
+            series.domain, gamma, asking.cap, asking.candidates, asking.buckets, tiers=tiers
+        )
+
+    def predicted(self, guarantee: Guarantee, domain: Domain) -> ItemSet:
+        """All rounds as a plan sees them."""
+        return ItemSetInRounds.promising(guarantee, domain)
+
+    def asks(self, mechanism: Any, number: int) -> str:
+        if number == 1:
+            return " for any item"
+        lengths = sorted({len(each) for each in mechanism.candidates})
+        return f" for {len(mechanism.candidates)} candidates of {lengths[0]} to {lengths[-1]} items"
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,6 +128,7 @@ class ItemSet(Mechanism):
     """
 
     name = "item-set"
+    rounds = BasketRounds()
     summary = "baskets: one symbol for all of it, one γ for all of it"
     options = (
         Option("cap", "own symbols of a basket at most", int, beside=True, needed=False),
@@ -127,7 +162,6 @@ class ItemSet(Mechanism):
     seeds: int = SEEDS
     pool: str = "sfumato"
     tiers: tuple[int, ...] = ()  # where each begins, the first above the cap; none: not told
-    bounded: bool = field(default=False, compare=False)  # how it is estimated, not what is reported
 
     def __post_init__(self) -> None:
         items = self._items
@@ -403,6 +437,7 @@ class ItemSet(Mechanism):
             between=(own / float(self.gamma), own),
             tiers=self.tiers,
             full=self.full if self.tiers else None,
+            most_counted=self.most_counted if self.buckets else None,
         )
 
     @property
@@ -429,29 +464,35 @@ class ItemSet(Mechanism):
         found, noise = self._shown(counts)
         return found[len(self.asked) :], noise[len(self.asked) :]
 
-    def _shown(self, counts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _shown(
+        self, counts: NDArray[Any], *, bounded: bool = False
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
         """The estimated people with each own symbol, and the variances."""
         people = float(np.sum(counts))
         own, other = self._chances
-        hits, lost = self._bounded_hits(counts) if self.bounded else (self._hits(counts), 1.0)
+        hits, lost = self._bounded_hits(counts) if bounded else (self._hits(counts), 1.0)
         found = (hits - people * other) / (own - other)
         shown = other + (own - other) * np.clip(found / max(people, 1), 0, 1)
         # One report more: of a rare itemset there may be none by chance, which is no certainty.
         noise = lost * (people * shown * (1 - shown) + 1) / (own - other) ** 2
         return found, noise + self._pool_noise(found, noise, people)
 
-    def decoded(self, counts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The estimated people who hold each itemset, and the variances, the people held fixed."""
+    def decoded(
+        self, counts: NDArray[Any], *, bounded: bool = False
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The estimated people who hold each itemset, and the variances, the people held fixed.
+        Where gain is bounded, a report sent again and again counts a few times at most.
+        """
         people = float(np.sum(counts))
         own, other = self._chances
-        every, variance = self._shown(counts)
+        every, variance = self._shown(counts, bounded=bounded)
         kept = every[: len(self.asked)]
         share, doubt = self._left(every, variance, people)
         found = kept / share
         held = np.clip(found, 0, people)
         shown = share * own + (1 - share) * other
         noise = held * shown * (1 - shown) + (people - held) * other * (1 - other)
-        lost = self._bounded_hits(counts)[1][: len(kept)] if self.bounded else 1.0
+        lost = self._bounded_hits(counts)[1][: len(kept)] if bounded else 1.0
         noise = lost * (noise + 1) / ((own - other) * share) ** 2  # a report more, as above
         return found, noise + (doubt * found) ** 2 + self._pool_noise(found, noise, people)
 
@@ -565,14 +606,15 @@ class ItemSet(Mechanism):
         shape = tuple(attribute.size for attribute in self.private_reports)
         own, other = self._chances
 
-        def decode(counts: NDArray[Any]) -> tuple[float, float]:
-            found, variances = self.decoded(counts)
+        def decode(counts: NDArray[Any], bounded: bool = False) -> tuple[float, float]:
+            found, variances = self.decoded(counts, bounded=bounded)
             return float(found[place]), float(variances[place])
 
         told = np.zeros(shape, dtype=bool)
         if not self.buckets:
             told[place] = True
-        channel = Decoded(shape, told, own, other, decode, self._keeps_all, self._assumes)
+        robust = partial(decode, bounded=True) if self.buckets else None
+        channel = Decoded(shape, told, own, other, decode, robust, self._keeps_all, self._assumes)
         return Observation(tuple(cells), self._tally(), channel)
 
     @property
@@ -624,6 +666,41 @@ class ItemSet(Mechanism):
             hit = shown[0] == symbol
         chance = groups @ np.array([other, own])  # of a hit, group by group
         return safe_log(np.where(hit[:, None], chance, 1 - chance))
+
+
+@dataclass(frozen=True, repr=False)
+class ItemSetInRounds(ItemSet):
+    """Item-set asked in rounds: the first group for any item, the others for candidates.
+
+    A rare candidate's share has the variance (d + mγ)/(n(γ−1)²) in each of the later rounds; what
+    many hold has more, each of them reporting it by chance. A single item is told by the first
+    round beside.
+    """
+
+    in_rounds = True
+
+    def foretold(
+        self, cells: Sequence[Cells], weights: NDArray[Any], shares: NDArray[Any]
+    ) -> float | None:
+        """The variance of the share that holds an itemset, were no basket capped and nothing
+        predicted of it.
+        """
+        if any(part.item is None or self._is_public(part) for part in cells):
+            return None
+        gamma, held = float(self.gamma), float(shares.ravel()[-1])
+        total = how_many(WANTED, gamma) + CAP * gamma
+        own, other = gamma / total, 1 / total
+        noise = held * own * (1 - own) + (1 - held) * other * (1 - other)
+        told = sum(SHARES[1:]) * (own - other) ** 2 / noise
+        if len(cells) == 1:
+            alone = super().foretold(cells, weights, shares)
+            told += SHARES[0] / alone if alone else 0.0
+        return float((weights.ravel()[-1] - weights.ravel()[0]) ** 2 / told)
+
+
+def how_many(wanted: int, gamma: float) -> int:
+    """The candidates of a later round: more where each costs little beside what is paid anyway."""
+    return round(2 * wanted + 3 * min(gamma, PAID))
 
 
 def _fewer(count: int, rate: NDArray[Any]) -> NDArray[Any]:

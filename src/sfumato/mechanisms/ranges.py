@@ -28,7 +28,6 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.received import Received
 
 WAVES = 0.4  # the share of people who are asked about one number
-WAVES_LATER = 0.1  # the same where others were asked about one number before
 BITS = 0.5  # of those asked about two, how many only whether both lie on the same side
 MOST_STARTS = 32  # cells of a number in the questions about two
 MOST_COLUMNS = 32

@@ -13,14 +13,12 @@ from numpy.typing import NDArray
 from sfumato.arguments import checked, shown
 from sfumato.channels.questions import Questions
 from sfumato.domain import Cells, Domain, Items
+from sfumato.engines.series import RoundSeries
 from sfumato.errors import ParameterError, Unanswerable
 from sfumato.mechanisms.base import Mechanism
-from sfumato.mechanisms.ranges import Ranges
-from sfumato.mechanisms.square_wave import SquareWave
 from sfumato.model.model import Model, is_dense, is_ordered
-from sfumato.model.numbers import NumberModel
+from sfumato.model.numbers import NumberModel, NumberReports
 from sfumato.model.reports import Answers, Reports, Tallies
-from sfumato.model.rounds import check_rounds, reports_of
 from sfumato.model.whole import Whole, counts_itself
 from sfumato.observation import CellTally
 from sfumato.source import Release, default_cells
@@ -42,7 +40,7 @@ def fit_release(release: Release, order: int = 3, *, tell: Telling = silent) -> 
     """
     if not isinstance(order, int) or order not in (2, 3):
         raise ParameterError(f"order={shown(order)} is not fitted; use 2 or 3")
-    if isinstance(release.mechanism, Ranges):
+    if release.mechanism.joins_by_model:
         return fit_rounds([release], tell=tell)
     _check_whole(release)
     _check_copies(release)
@@ -59,12 +57,12 @@ def fit_rounds(releases: Sequence[Release], *, tell: Telling = silent) -> Model:
     """The law of numbers that groups of people were asked about one after the other, or all at
     once; of anything else there is one release.
     """
-    if len(releases) == 1 and not isinstance(releases[0].mechanism, Ranges):
+    if len(releases) == 1 and not releases[0].mechanism.joins_by_model:
         return fit_release(releases[0], tell=tell)
     for release in releases:
         _check_copies(release)
     if len(releases) > 1:
-        check_rounds(releases)
+        RoundSeries.of(releases)  # refused where some people may be in both
     reports = reports_of(releases)
     _check_enough(reports)
     people = sum(release.rows for release in releases)
@@ -72,8 +70,33 @@ def fit_rounds(releases: Sequence[Release], *, tell: Telling = silent) -> Model:
     return replace(NumberModel.of(reports, fitted_to), tell=tell)
 
 
+def reports_of(releases: Sequence[Release]) -> NumberReports:
+    """What groups of people who were asked one after the other reported, as if dealt at once."""
+    if any(release.domain.baskets for release in releases):
+        raise ParameterError(
+            "these are rounds of baskets, to which no model is fitted",
+            hint="mine them together: sfumato mine ROUND1 ROUND2 ROUND3, in Python "
+            "sf.mine([round1, round2, round3])",
+        )
+    last = [release.mechanism for release in releases if release.mechanism.joins_by_model]
+    if len(last) != 1:
+        raise ParameterError(
+            f"{len(last)} of these {len(releases)} releases ask about two numbers at once; one "
+            "must",
+            hint="give the rounds of ranges: the first, and the one --after it",
+        )
+    questions, answers = last[0].private_reports
+    counts = np.zeros((questions.size, answers.size))
+    for release in releases:
+        cells = tuple(each.cells() for each in release.mechanism.private_reports)
+        table = np.asarray(release.counter.count(cells), np.float64)
+        counts[: table.shape[0], : table.shape[1]] += table
+    return NumberReports(last[0], counts)
+
+
 def _check_whole(release: Release) -> None:
-    if release.provenance.turn is not None and isinstance(release.mechanism, SquareWave):
+    design = release.mechanism.rounds
+    if release.provenance.turn is not None and design is not None and design.joins_by_model:
         raise Unanswerable(
             "this is round 1 of ranges, which asked nobody about two columns at once: round 2 is "
             "missing",

@@ -23,7 +23,7 @@ from sfumato.domain import Attribute, Cells, Domain, Numeric
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.smooth import SmoothEvidence
 from sfumato.mechanisms.questions import Asked
-from sfumato.mechanisms.ranges import Ranges, cells_from, joined_starts
+from sfumato.mechanisms.ranges import cells_from, joined_starts
 from sfumato.model.evidence import LawEvidence, reach
 from sfumato.model.laplace import ORDER, TRIALS
 from sfumato.model.measurement import Measurement, Reconstruction
@@ -43,7 +43,7 @@ REMEMBERED = 64  # ranges of one number of which what was found is kept
 class NumberReports:
     """The counts of answers about one column and about two, which are all that the reports say."""
 
-    mechanism: Ranges
+    mechanism: Any  # one that asks about pairs of columns, such as ranges
     counts: Floats  # (questions, answers)
     together: ClassVar[bool] = True
 

@@ -21,7 +21,6 @@ from sfumato.domain import Items
 from sfumato.errors import listing
 from sfumato.glance import spans
 from sfumato.mechanisms.base import Mechanism
-from sfumato.mechanisms.item_set import ItemSet
 from sfumato.notebook import (
     LETTERS,
     Framed,
@@ -32,7 +31,6 @@ from sfumato.notebook import (
     text_table,
 )
 from sfumato.plan.prediction import Item, itemset_variance
-from sfumato.plan.rounds import InRounds, calls, commands
 from sfumato.plan.sample_sizes import SampleSizes
 from sfumato.plan.workload import ASSUMPTIONS
 from sfumato.printable import json_number, typed
@@ -82,8 +80,8 @@ class Candidate:
         stated = f"--gamma {_decimal((promise or self.guarantee).gamma)}"
         by = ("--schema", schema) if items is None else ("--items", items)
         read = "" if by[1] is None else f" {by[0]} {quote(fspath(by[1]))}"
-        if isinstance(self.mechanism, InRounds):
-            return commands(quote(fspath(data)), read, stated)
+        if self.mechanism.in_rounds:
+            return _commands(quote(fspath(data)), read, stated)
         given = "".join(f" --{name} {quote(value)}" for name, value in self.options.items())
         return (
             f"sfumato perturb {quote(fspath(data))}{read} --mechanism {self.mechanism.name}{given} "
@@ -99,8 +97,8 @@ class Candidate:
         """
         gamma = _decimal((promise or self.guarantee).gamma)
         by = "" if schema is None else f", schema={schema}"
-        if isinstance(self.mechanism, InRounds):
-            return calls(f"{data}{by}", f"gamma={gamma}")
+        if self.mechanism.in_rounds:
+            return _calls(f"{data}{by}", f"gamma={gamma}")
         if not self.options:
             return (f'sf.perturb({data}, "{self.mechanism.name}", gamma={gamma}{by})',)
         domain = f"sf.propose_schema({data})" if schema is None else schema
@@ -130,7 +128,7 @@ class Candidate:
         """What is said before noise is drawn where the answer would be useless; else None."""
         if self.error <= USELESS:
             return None
-        if isinstance(self.mechanism, InRounds):
+        if self.mechanism.in_rounds:
             return basket_warning(self.mechanism, self.rows)
         together = len(self.supports) > 1
         off = _figures(100 * self.supports[together])
@@ -174,11 +172,31 @@ class Candidate:
         }
 
 
-def basket_warning(mechanism: ItemSet, rows: int, at_support: float = 0.02) -> str | None:
+def _commands(data: str, read: str, promise: str) -> str:
+    """What to type for all rounds, in the shell's words."""
+    start = f"sfumato perturb {data}{read} --round"
+    return (
+        f"{start} 1 {promise} -o round1.parquet && "
+        f"{start} 2 --after round1.parquet -o round2.parquet && "
+        f"{start} 3 --after round1.parquet --after round2.parquet -o round3.parquet"
+    )
+
+
+def _calls(data: str, promise: str) -> tuple[str, ...]:
+    """The same in Python."""
+    return (
+        f"one = sf.perturb({data}, round=1, {promise})",
+        f"two = sf.perturb({data}, round=2, after=one)",
+        f"three = sf.perturb({data}, round=3, after=[one, two])",
+    )
+
+
+def basket_warning(mechanism: Mechanism, rows: int, at_support: float = 0.02) -> str | None:
     """What is said before noise is drawn where reports of baskets would tell nothing of an itemset
     of this support: of two items in rounds, and of one where everyone is asked once; else None.
     """
-    in_rounds = isinstance(mechanism, InRounds)
+    in_rounds, law = mechanism.in_rounds, mechanism.symbol_law
+    assert law is not None
     attribute = next(each for each in mechanism.domain.private if isinstance(each, Items))
     length = min(1 + in_rounds, attribute.size)
     items = [Item(attribute.name, place) for place in range(length)]
@@ -187,7 +205,7 @@ def basket_warning(mechanism: ItemSet, rows: int, at_support: float = 0.02) -> s
     if off / at_support <= USELESS:
         return None
     what = "an item" if length == 1 else "two items together"
-    what = "a candidate" if any(len(each) > 1 for each in mechanism.candidates) else what
+    what = "a candidate" if any(len(each) > 1 for each in law.itemsets) else what
     below = f" below {_percent(off / USELESS)} of the people" if off < USELESS else ""
     return (
         f"with {rows:,} people the support of {what} is off by {_figures(100 * off)} points"

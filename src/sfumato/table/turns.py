@@ -11,12 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import FileError
+from sfumato.mechanisms.in_rounds import NUMBER_SHARES, ROUNDS, SHARES
 from sfumato.randomness import Keystream, drawing, secure
 from sfumato.received import Received
 
-SHARES = (0.4, 0.3, 0.3)  # of the people, round by round
-ROUNDS = len(SHARES)
-NUMBER_SHARES = (0.4, 0.6)  # the same where numbers are asked about
 SERIES = re.compile("[0-9a-f]{32}")
 BLOCK = 32  # people that one digest deals, two bytes each
 

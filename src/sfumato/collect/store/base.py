@@ -200,7 +200,7 @@ def unseen_since() -> date:
 
 def provenance(campaign: Campaign) -> Provenance:
     """How the reports of a campaign came about: a store keeps them in the order of random ids."""
-    return Provenance(campaign.estimator, secure=True, shuffled=True, turn=campaign.turn)
+    return Provenance(campaign.mechanism, secure=True, shuffled=True, turn=campaign.turn)
 
 
 def enrolment(file: CampaignFile) -> dict[str, Any]:

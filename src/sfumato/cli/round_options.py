@@ -17,10 +17,10 @@ from sfumato.source import Release, Source
 from sfumato.table import Reader
 from sfumato.table.followers import Follower
 from sfumato.table.readers import people_in
-from sfumato.table.turns import NUMBER_SHARES, ROUNDS, Turn
+from sfumato.table.turns import Turn
 
 if TYPE_CHECKING:
-    from sfumato.engines.rounds import RoundsSource
+    from sfumato.engines.series import RoundSeries
     from sfumato.mechanisms.base import Mechanism
     from sfumato.rounds import RoundWanted
 
@@ -92,12 +92,12 @@ class RoundOptions:
             print_notes([UNMARKED])
 
 
-def earlier(paths: Sequence[str]) -> RoundsSource:
+def earlier(paths: Sequence[str]) -> RoundSeries:
     """The rounds in these files."""
-    from sfumato.engines.rounds import RoundsSource
+    from sfumato.engines.series import RoundSeries
     from sfumato.rounds import opened_rounds
 
-    return RoundsSource.of(opened_rounds(paths))
+    return RoundSeries.of(opened_rounds(paths))
 
 
 def rounds_up_to(file: str, source: Source) -> list[str]:
@@ -111,38 +111,10 @@ def rounds_up_to(file: str, source: Source) -> list[str]:
 
 def tell(mechanism: Mechanism, turn: Turn, output: str) -> None:
     """What this round asks and what comes next, for people."""
+    design = mechanism.rounds
+    assert design is not None
     share = f"round {turn.round} asks {100 * turn.shares[turn.round - 1]:.0f} % of the people"
-    of = _of_numbers if len(turn.shares) == len(NUMBER_SHARES) else _of_items
-    print_notes(of(mechanism, turn, share, output))
-
-
-def _of_numbers(mechanism: Mechanism, turn: Turn, share: str, output: str) -> tuple[str, str]:
-    if turn.round == 1:
-        return (
-            f"{share} about one number each",
-            f"next: --round 2 --after {Path(output)}, which takes its cuts from it",
-        )
-    cells = ", ".join(f"{name} {size}" for name, size in mechanism.described()["cells"].items())
-    return (
-        f"{share}, mostly about two numbers at once; cells: {cells}",
-        "then fit both rounds: sfumato fit ROUND1 ROUND2 -o MODEL",
-    )
-
-
-def _of_items(mechanism: Mechanism, turn: Turn, share: str, output: str) -> tuple[str, str]:
-    from sfumato.mechanisms.item_set import ItemSet
-
-    assert isinstance(mechanism, ItemSet)
-    lengths = sorted({len(each) for each in mechanism.candidates})
-    asked = (
-        "for any item"
-        if turn.round == 1
-        else f"for {len(mechanism.candidates)} candidates of {lengths[0]} to {lengths[-1]} items"
-    )
-    then = (
-        f"next: --round {turn.round + 1} --after {Path(output)}"
-        + (" and those before" if turn.round > 1 else "")
-        if turn.round < ROUNDS
-        else "then mine all rounds together: sfumato mine ROUND1 ROUND2 ROUND3"
-    )
-    return f"{share} {asked}", then
+    before = " and those before" if turn.round > 1 else ""
+    after = f"next: --round {turn.round + 1} --after {Path(output)}{before}{design.after_next}"
+    last = turn.round == len(design.shares)
+    print_notes([f"{share}{design.asks(mechanism, turn.round)}", design.at_last if last else after])
