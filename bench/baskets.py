@@ -33,8 +33,8 @@ from sfumato.bits import Bits
 from sfumato.datasets.loaders import data_directory
 from sfumato.domain import Domain, Items
 from sfumato.engines.series import RoundSeries
-from sfumato.estimation.heard import Heard
-from sfumato.estimation.rounds import Rounds
+from sfumato.estimation.pooled_rounds import PooledRounds
+from sfumato.estimation.round_tally import RoundTally
 from sfumato.estimation.supports.asked import AskedSupports
 from sfumato.mechanisms.in_rounds import ROUNDS
 from sfumato.mechanisms.item_set import ItemSet, collision_variance
@@ -103,7 +103,7 @@ compared with the better of both, which is harder than the study's figures.
 
 A seed repeats its sample, its rounds and its reports. F1 and squared errors are of seeds 0 to 9,
 ours and the peer's in one run. Sections named uneven (`python -m bench.uneven`) are of few people
-and of uneven sizes, which nothing was chosen on but for three seeds of each kind.
+and of uneven sizes, which nothing was chosen on but for three seeds of each class.
 """
 
 
@@ -163,18 +163,18 @@ def asked_in_rounds(people: Baskets, epsilon: float, rng: Keystream) -> RoundSer
 def said(people: Baskets, epsilon: float, seed: int, kept: Path | None = None) -> AskedSupports:
     """What all rounds say of itemsets; as they said it before, where that was kept."""
     if kept is not None and kept.exists():
-        rounds = Rounds(_afresh(pickle.loads(kept.read_bytes())), people.universe)
+        rounds = PooledRounds(_afresh(pickle.loads(kept.read_bytes())), people.universe)
     else:
         rounds = asked_in_rounds(people, epsilon, seeded(seed)).pooled
         if kept is not None:
-            kept.write_bytes(pickle.dumps(rounds.heard))
+            kept.write_bytes(pickle.dumps(rounds.tallies))
     return AskedSupports(tuple(map(str, range(people.universe))), people.rows, rounds)
 
 
-def _afresh(heard: Sequence[Heard]) -> tuple[Heard, ...]:
-    """What was heard, without what was worked out of it when it was kept."""
+def _afresh(tally: Sequence[RoundTally]) -> tuple[RoundTally, ...]:
+    """What was tally, without what was worked out of it when it was kept."""
     return tuple(
-        replace(each, tiers=None if each.tiers is None else replace(each.tiers)) for each in heard
+        replace(each, tiers=None if each.tiers is None else replace(each.tiers)) for each in tally
     )
 
 

@@ -16,7 +16,7 @@ from sfumato.domain import Category, Cells, Domain
 from sfumato.errors import EstimationError, Unanswerable
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import Evidence, MergedEvidence
-from sfumato.estimation.several import SummedEvidence, pooled, summed
+from sfumato.estimation.pooled import SummedEvidence, pooled, summed
 from sfumato.randomness import seeded
 from sfumato.source import Release
 from sfumato.table import Table, perturb_table

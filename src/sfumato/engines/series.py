@@ -12,14 +12,14 @@ from sfumato.domain import Cells, Items
 from sfumato.engines.combining import CombinedSource
 from sfumato.errors import ParameterError, SchemaError, Unanswerable
 from sfumato.estimation.estimate import Estimate
-from sfumato.estimation.heard import Heard, pooled
-from sfumato.estimation.rounds import Rounds, next_asking
+from sfumato.estimation.pooled_rounds import PooledRounds, next_asking
+from sfumato.estimation.round_tally import RoundTally, pooled
 from sfumato.estimation.supports.asked import AskedSupports
 from sfumato.estimation.supports.base import Supports
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.in_rounds import ROUNDS, Asking, RoundDesign
 from sfumato.mechanisms.item_set import WANTED
-from sfumato.mechanisms.sizes import Tiers
+from sfumato.mechanisms.sizes import SizeBins
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.source import Release
 from sfumato.table.turns import Turn
@@ -78,11 +78,11 @@ class RoundSeries(CombinedSource):
     # What the rounds say.
 
     @cached_property
-    def pooled(self) -> Rounds:
+    def pooled(self) -> PooledRounds:
         """What all of them said of baskets."""
         items = self.domain.private.attributes[0]
         assert isinstance(items, Items)
-        return Rounds(pooled([_heard(release) for release in self.sources]), items.size)
+        return PooledRounds(pooled([_tally_of(release) for release in self.sources]), items.size)
 
     def supports(self) -> Supports:
         if self.mechanism.symbol_law is None:
@@ -168,7 +168,7 @@ def _turn_of(release: Release) -> Turn:
 
 
 @lru_cache(maxsize=2 * ROUNDS)
-def _heard(release: Release) -> Heard:
+def _tally_of(release: Release) -> RoundTally:
     """What a release says of its itemsets; kept, since every later round asks for it again."""
     law = release.mechanism.symbol_law
     assert law is not None
@@ -177,8 +177,8 @@ def _heard(release: Release) -> Heard:
     tiers = None
     if law.full is not None:
         full, noise = law.full(counts)
-        tiers = Tiers(law.tiers, full / people, noise / people**2, len(law.itemsets))
+        tiers = SizeBins(law.tiers, full / people, noise / people**2, len(law.itemsets))
     shares = np.asarray(kept) / people, np.asarray(variance) / people**2
-    return Heard(
+    return RoundTally(
         law.itemsets, *shares, law.cap, people, law.whole, tiers, max(law.slope, 0.0) / people
     )

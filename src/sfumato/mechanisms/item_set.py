@@ -33,11 +33,11 @@ from sfumato.mechanisms.sizes import (
     MOST_TIERS,
     REACH,
     UNEVEN,
-    Tiers,
+    SizeBins,
+    heterogeneity_at,
     left_above,
     part_left,
     tiers_above,
-    unlikeness,
     usual,
 )
 from sfumato.mechanisms.steps import Collide, Step, Symbol
@@ -552,12 +552,12 @@ class ItemSet(Mechanism):
         seen = round(float(np.clip(kept.sum() / people, 0, 0.98 * self.cap)), 6)
         if not self.tiers:
             return self._supposed_left(kept, seen, people)
-        told = Tiers(self.tiers, every[number:] / people, variance[number:] / people**2, number)
+        told = SizeBins(self.tiers, every[number:] / people, variance[number:] / people**2, number)
         noise = float(variance[:number].sum()) / people**2
         left, doubt = left_above(seen, noise, self.cap, told)
         longer = np.array([len(each) > 1 for each in self.asked])
         doubts = np.hypot(doubt, np.where(longer, LONGER_DIFFER, ITEMS_DIFFER) * (1 - left))
-        if told.told_apart:  # and most of what large baskets hold, they hold alone
+        if told.two_class:  # and most of what large baskets hold, they hold alone
             doubts = np.hypot(doubts, max(left / told.least_left(self.cap) - 1, 0) / REACH)
         return _at_most(kept, left, doubts, people * told.large)
 
@@ -571,12 +571,12 @@ class ItemSet(Mechanism):
         spread = np.array([*EVEN, *UNEVEN])
         left = np.array([1.0, math.sqrt(found[0]), *found])
         logs = usual(spread) - self._beyond(kept, left, people) ** 2 / 2
-        belief = np.exp(logs - logs.max())
-        belief /= belief.sum()
-        level = float(belief @ np.log(left))
-        unlike = USUALLY * np.array([unlikeness(max(each, 0.0)) for each in spread]) * (1 - left)
-        open_to = float(belief @ ((np.log(left) - level) ** 2 + unlike**2))
-        return math.exp(level), math.sqrt(open_to)
+        weight = np.exp(logs - logs.max())
+        weight /= weight.sum()
+        level = float(weight @ np.log(left))
+        differ = USUALLY * np.array([heterogeneity_at(max(each, 0.0)) for each in spread])
+        systematic = float(weight @ ((np.log(left) - level) ** 2 + (differ * (1 - left)) ** 2))
+        return math.exp(level), math.sqrt(systematic)
 
     def _beyond(self, kept: NDArray[Any], left: NDArray[Any], people: float) -> NDArray[Any]:
         """How many errors what was kept of the most frequent is above these parts of everybody."""
