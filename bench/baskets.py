@@ -43,7 +43,7 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream, secure, seeded
 from sfumato.source import Release
 from sfumato.table import Provenance, Table
-from sfumato.table.turns import Turn
+from sfumato.table.round import Round
 
 TOP = 64
 LN19 = math.log(19)
@@ -144,7 +144,7 @@ def true_top(data: Baskets, times: np.ndarray, top: int) -> dict[Itemset, float]
 def asked_in_rounds(people: Baskets, epsilon: float, rng: Keystream) -> RoundSeries:
     """The releases of all rounds, through the real client."""
     domain = Domain((Items("items", tuple(map(str, range(people.universe)))),))
-    turn, releases = Turn.first(rng), list[Release]()
+    turn, releases = Round.first(rng), list[Release]()
     for _ in range(ROUNDS):
         mechanism = (
             RoundSeries.of(releases).next_round(TOP)

@@ -26,8 +26,7 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream
 from sfumato.source import Release, Source
 from sfumato.table import Provenance
-from sfumato.table.followers import Follower
-from sfumato.table.turns import Turn
+from sfumato.table.round import Round, RoundLock
 
 MOST_FOUND = 4096  # itemsets that rounds may look for
 
@@ -61,7 +60,7 @@ class People:
     domain: Domain
     count: Callable[[], int]
     where: str
-    unasked: Callable[[Turn], None]
+    unasked: Callable[[Round], None]
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,7 @@ class RoundWanted:
                 hint=f"name each: {spell('after', *files)}",
             )
 
-    def first(self, domain: Domain, rng: Keystream) -> tuple[Mechanism, Turn]:
+    def first(self, domain: Domain, rng: Keystream) -> tuple[Mechanism, Round]:
         """What the first group is asked: any item, or one number."""
         if self.guarantee is None:
             raise ParameterError(
@@ -130,9 +129,9 @@ class RoundWanted:
             )
         design = round_design(self.mechanism or IN_ROUNDS[0])
         asked = design.first(self.guarantee, domain, **self.given)
-        return asked, Turn.first(rng, design.shares)
+        return asked, Round.first(rng, design.shares)
 
-    def following(self, people: People) -> tuple[Mechanism, Turn]:
+    def following(self, people: People) -> tuple[Mechanism, Round]:
         """What this group is asked, by what the groups before said."""
         series = RoundSeries.of(opened_rounds(self.after))
         spell, design, last = self.tongue, series.design, series.turns[-1]
@@ -247,7 +246,7 @@ class MarkedRound(Release):
         """Write the reports with their mechanism, unless others of the same round were written."""
         turn = self.provenance.turn
         assert turn is not None
-        follower = Follower(turn, Path(path), self.provenance.release)
-        follower.check(self.after, force=force)
+        lock = RoundLock(turn, Path(path), self.provenance.release)
+        lock.check(self.after, force=force)
         super().save(path, force=force)
-        follower.keep(self.after)
+        lock.keep(self.after)

@@ -54,10 +54,9 @@ from sfumato.table import (
     reader_of,
 )
 from sfumato.table.baskets import BasketReader
-from sfumato.table.followers import check_unasked
 from sfumato.table.formats import SUFFIXES
 from sfumato.table.order import read_order
-from sfumato.table.turns import Turn
+from sfumato.table.round import Round, check_unasked
 
 Schema = Domain | str | Path | None
 MODELS: Mapping[str, Callable[..., Classifier]] = {"tree": DecisionTree, "bayes": NaiveBayes}
@@ -251,7 +250,7 @@ def _perturb_round(
     """One round: what its people are asked follows from those before it."""
     marked = wanted.marked
 
-    def unasked(turn: Turn) -> None:
+    def unasked(turn: Round) -> None:
         if marked is not None:
             check_unasked(marked, turn)
 

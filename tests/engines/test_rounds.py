@@ -43,8 +43,8 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream, secure, seeded
 from sfumato.source import Release
 from sfumato.table import Table, perturb_file, reader_of
-from sfumato.table.readers import AskedPeople
-from sfumato.table.turns import Turn
+from sfumato.table.readers import Cohort
+from sfumato.table.round import Round
 
 UNIVERSE, PEOPLE = 40, 30_000
 ITEMS = Domain((Items("items", tuple(f"i{place}" for place in range(UNIVERSE))),))
@@ -61,7 +61,7 @@ def baskets(rows: int = PEOPLE, seed: int = 1) -> np.ndarray:
 @cache
 def asked(truth: Table, seed: int, gamma: int = 19, rounds: int = 3) -> RoundSeries:
     """PooledRounds of these people, in memory; several tests look at the same ones."""
-    rng, turn, found = seeded(seed), Turn(f"{seed:032x}", 1), list[Release]()
+    rng, turn, found = seeded(seed), Round(f"{seed:032x}", 1), list[Release]()
     for _ in range(rounds):
         mechanism = (
             RoundSeries.of(found).next_round(24) if found else ItemSet(ITEMS, gamma, 8, buckets=175)
@@ -75,7 +75,7 @@ def asked(truth: Table, seed: int, gamma: int = 19, rounds: int = 3) -> RoundSer
     return RoundSeries.of(found)
 
 
-def _with(table: Table, mechanism: ItemSet, turn: Turn) -> Table:
+def _with(table: Table, mechanism: ItemSet, turn: Round) -> Table:
     from dataclasses import replace
 
     from sfumato.table import Provenance
@@ -98,21 +98,21 @@ def true_supports(dense: np.ndarray, longest: int = 4) -> dict[tuple[int, ...], 
 
 
 def test_each_person_is_asked_once_and_by_the_shares() -> None:
-    turn = Turn.first()
+    turn = Round.first()
     dealt = np.stack([each.asked(0, 100_000) for each in (turn, turn.next, turn.next.next)])
     assert (dealt.sum(axis=0) == 1).all()
     assert np.abs(dealt.mean(axis=1) - [0.4, 0.3, 0.3]).max() < 0.008
     assert (turn.asked(77, 500) == dealt[0, 77:577]).all()
-    other = Turn.first().asked(0, 100_000)
+    other = Round.first().asked(0, 100_000)
     assert abs(np.corrcoef(other, dealt[0])[0, 1]) < 0.02
 
 
 def test_an_experiment_names_its_series_by_its_seed_and_nothing_else_is_named_twice() -> None:
-    named = [Turn.first(seeded(seed)).series for seed in (1, 1, 2)]
+    named = [Round.first(seeded(seed)).series for seed in (1, 1, 2)]
     assert named[0] == named[1] != named[2]
     one, key = seeded(1), secure()
-    assert Turn.first(one) != Turn.first(one)  # two series of one experiment
-    drawn = [Turn.first(rng).series for rng in (None, None, key, key)]
+    assert Round.first(one) != Round.first(one)  # two series of one experiment
+    drawn = [Round.first(rng).series for rng in (None, None, key, key)]
     assert len({*drawn, *named}) == 6
     # A secure stream that names people would have given out bits of the noise that hides them.
     twin = Keystream(key.key)
@@ -376,7 +376,7 @@ def test_what_tiers_tell_is_what_a_cap_takes() -> None:
         _with(
             Table(mechanism.reports, mechanism.perturb(truth.columns, seeded(2))),
             mechanism,
-            Turn.first(),
+            Round.first(),
         )
     )
     tally = RoundSeries.of([release]).pooled.tallies[0]
@@ -987,7 +987,7 @@ def _again(folder: Path, place: Path) -> Release:
         Guarantee(19), _opened(folder / "r1.parquet").provenance.mechanism.domain
     )
     path = place / "again.parquet"
-    perturb_file(folder / "shop.dat", path, mechanism, seeded(1), turn=Turn.first())
+    perturb_file(folder / "shop.dat", path, mechanism, seeded(1), turn=Round.first())
     return Release.of(_opened(path))
 
 
@@ -997,7 +997,7 @@ def test_items_that_later_rounds_passed_over_are_not_joined() -> None:
     wide = Domain((Items("items", tuple(map(str, range(400)))),))
     chances = np.where(np.arange(400) < 12, 0.2, 0.002)
     bits = Bits.from_dense(rng.random((12_000, 400)) < chances)
-    truth, releases, turn = Table(wide, (bits,)), list[Release](), Turn("ab" * 16, 1)
+    truth, releases, turn = Table(wide, (bits,)), list[Release](), Round("ab" * 16, 1)
     for _ in range(3):
         mechanism = (
             RoundSeries.of(releases).next_round(16)
@@ -1038,12 +1038,10 @@ def test_pairs_come_out_as_the_plan_predicts(truth: Table) -> None:
 def test_who_is_asked_does_not_depend_on_how_the_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "baskets.dat"
     path.write_text("".join(f"{1 + row % 7}\n" for row in range(500)))
-    reader, turn = reader_of(path), Turn("00" * 16, 2)
+    reader, turn = reader_of(path), Round("00" * 16, 2)
     domain = reader.found
     found = [
-        np.concatenate(
-            [part[0].to_dense() for part in AskedPeople(reader, turn).batches(domain, rows)]
-        )
+        np.concatenate([part[0].to_dense() for part in Cohort(reader, turn).batches(domain, rows)])
         for rows in (500, 64)
     ]
     assert len(found[0]) == turn.people(500) and np.array_equal(*found)
@@ -1106,7 +1104,7 @@ def test_what_a_few_far_larger_baskets_hold_is_found_with_honest_errors() -> Non
     """
     bits, dense = far_apart(12_000, 1)
     domain = Domain((Items("items", tuple(f"i{place}" for place in range(200))),))
-    rng, turn, found = seeded(4), Turn(f"{7:032x}", 1), list[Release]()
+    rng, turn, found = seeded(4), Round(f"{7:032x}", 1), list[Release]()
     for _ in range(3):
         mechanism = (
             RoundSeries.of(found).next_round(24)

@@ -15,9 +15,8 @@ from sfumato.errors import ParameterError
 from sfumato.randomness import Keystream
 from sfumato.source import Release, Source
 from sfumato.table import Reader
-from sfumato.table.followers import Follower
 from sfumato.table.readers import people_in
-from sfumato.table.turns import Turn
+from sfumato.table.round import Round, RoundLock
 
 if TYPE_CHECKING:
     from sfumato.engines.series import RoundSeries
@@ -69,13 +68,13 @@ class RoundOptions:
 
     def asked(
         self, wanted: RoundWanted, reader: Reader, domain: Domain, rng: Keystream
-    ) -> tuple[Mechanism, Turn]:
+    ) -> tuple[Mechanism, Round]:
         """What the people of this round are asked, and who they are."""
         from sfumato.rounds import People
 
-        def unasked(turn: Turn) -> None:
+        def unasked(turn: Round) -> None:
             if wanted.marked is not None:
-                Follower(turn, Path(self.output)).check(wanted.marked, force=self.force)
+                RoundLock(turn, Path(self.output)).check(wanted.marked, force=self.force)
 
         if wanted.number == 1:
             mechanism, turn = wanted.first(domain, rng)
@@ -84,10 +83,10 @@ class RoundOptions:
         count = partial(people_in, reader, domain)
         return wanted.following(People(domain, count, reader.where, unasked))
 
-    def keep(self, wanted: RoundWanted, turn: Turn, name: str | None) -> None:
+    def keep(self, wanted: RoundWanted, turn: Round, name: str | None) -> None:
         """Remember that this round was asked."""
         if wanted.marked is not None:
-            Follower(turn, Path(self.output), name).keep(wanted.marked)
+            RoundLock(turn, Path(self.output), name).keep(wanted.marked)
         elif wanted.number == 1:
             print_notes([UNMARKED])
 
@@ -109,7 +108,7 @@ def rounds_up_to(file: str, source: Source) -> list[str]:
     return [f"{file}/{number}" for number in range(1, turn.round + 1)]
 
 
-def tell(mechanism: Mechanism, turn: Turn, output: str) -> None:
+def tell(mechanism: Mechanism, turn: Round, output: str) -> None:
     """What this round asks and what comes next, for people."""
     design = mechanism.rounds
     assert design is not None

@@ -17,7 +17,7 @@ from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.program import Program
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.table.packing import Packing
-from sfumato.table.turns import Turn
+from sfumato.table.round import Round
 
 Words = Mapping[str, str]  # a text in each of its languages
 
@@ -89,7 +89,7 @@ class Campaign:
         return self.mechanism.domain
 
     @cached_property
-    def turn(self) -> Turn | None:
+    def turn(self) -> Round | None:
         """Which of its rounds this is, where each person answers in one of several."""
         if self.people is None:
             return None
@@ -98,7 +98,7 @@ class Campaign:
             "domain": self.domain.to_dict(),
             "promise": exactly(self.promise),
         }
-        return Turn(digest(stated)[:SERIES_LENGTH], self.round)
+        return Round(digest(stated)[:SERIES_LENGTH], self.round)
 
     @cached_property
     def program(self) -> Program:

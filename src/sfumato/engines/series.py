@@ -22,7 +22,7 @@ from sfumato.mechanisms.item_set import WANTED
 from sfumato.mechanisms.sizes import SizeBins
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.source import Release
-from sfumato.table.turns import Turn
+from sfumato.table.round import Round
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,7 +53,7 @@ class RoundSeries(CombinedSource):
         return cls(tuple(ordered))
 
     @property
-    def turns(self) -> tuple[Turn, ...]:
+    def turns(self) -> tuple[Round, ...]:
         """The rounds that were asked."""
         return tuple(map(_turn_of, self.sources))
 
@@ -156,7 +156,7 @@ def _check_alike(rounds: Sequence[Release]) -> None:
             )
 
 
-def _turn_of(release: Release) -> Turn:
+def _turn_of(release: Release) -> Round:
     turn = release.provenance.turn
     if turn is None:
         raise ParameterError(

@@ -38,7 +38,7 @@ from sfumato.mechanisms.registry import from_spec
 from sfumato.notebook import MOST_LINES, Framed, html_facts
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.received import MOST_COPIES, Received, shown, slips_told
-from sfumato.table.turns import Turn
+from sfumato.table.round import Round
 
 METADATA_KEY = b"sfumato"
 RELEASE_KEY = b"sfumato.release"  # what the rows of a Parquet file carry of their own
@@ -64,7 +64,7 @@ class Provenance:
     shuffled: bool = False
     release: str | None = None
     told: tuple[str, ...] = ()
-    turn: Turn | None = None  # where people are asked in rounds
+    turn: Round | None = None  # where people are asked in rounds
 
     @property
     def guarantee(self) -> Guarantee:
@@ -127,7 +127,7 @@ class Provenance:
             shuffled, release = given["shuffled"].flag(), _release_in(given)
         with slips_told("this file's description"):
             mechanism = from_spec(description)
-        turn = Turn.from_dict(given["turn"]) if "turn" in description else None
+        turn = Round.from_dict(given["turn"]) if "turn" in description else None
         return cls(mechanism, secure, copies, shuffled, release, turn=turn)
 
 
