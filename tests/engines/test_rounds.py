@@ -24,7 +24,7 @@ from sfumato.domain import Domain, Items
 from sfumato.engines import save_release
 from sfumato.engines.series import RoundSeries
 from sfumato.errors import ParameterError
-from sfumato.estimation.hypothesis import Found, Hypothesis, Undone, Yardstick, together
+from sfumato.estimation.hypothesis import Hypothesis, Undone, calibrated, together
 from sfumato.estimation.latent_classes import LatentClasses, LatentClassFit, padded
 from sfumato.estimation.lift_prior import LiftPrior, NoisyObservation, Posterior
 from sfumato.estimation.pooled_rounds import PooledRounds, best_asking, noise_of_forms
@@ -222,15 +222,16 @@ def test_without_noise_errors_cover_what_caps_take(
 def test_a_round_by_hash_takes_over_the_doubts_of_those_it_is_measured_by() -> None:
     """Its cap is undone by what others found, so that it is as open as theirs."""
     share = np.full(24, 0.1)
-    known = Yardstick.of(Found(share, np.full(24, 1e-12), 0.05 * share), np.arange(24))
+    known = NoisyObservation.normal(share, np.full(24, 1e-12), 0.05 * share)
     tally = RoundTally(
         tuple((i,) for i in range(40)), np.full(40, 0.08), np.full(40, 1e-12), 8, 1, True
     )
-    cap = known.undone(Undone.of(tally, Survival.whole(40), 0.6), 0.6)
+    before = Undone.of(tally, Survival.whole(40), 0.6)
+    cap = calibrated(before, known, np.arange(24), 0.6)
     assert cap.left == pytest.approx(0.8) and cap.systematic == pytest.approx(0.05, rel=1e-3)
     both = together([cap], [(0,), (39,)])
     assert both.systematic == pytest.approx(0.005, rel=1e-3)
-    assert both.noise[0] == pytest.approx((cap.heterogeneity[0] * 0.1) ** 2, rel=1e-3)
+    assert both.variance[0] == pytest.approx((cap.heterogeneity[0] * 0.1) ** 2, rel=1e-3)
 
 
 def test_how_far_candidates_differ_hangs_on_what_was_asked_and_on_large_baskets() -> None:
@@ -259,8 +260,8 @@ def test_how_far_candidates_differ_hangs_on_what_was_asked_and_on_large_baskets(
         *(np.full(20, each) for each in (0.5, 0.0, 0.1)),
     )
     direct = replace(whole, tally=replace(whole.tally, whole=False))
-    alike = together([direct, direct], single).noise[0]
-    assert together([whole, direct], single).noise[0] == pytest.approx(alike / 2, rel=1e-3)
+    alike = together([direct, direct], single).variance[0]
+    assert together([whole, direct], single).variance[0] == pytest.approx(alike / 2, rel=1e-3)
 
 
 def test_what_tiers_leave_open_is_stated_once_and_what_candidates_differ_in_grows_with_it() -> None:
@@ -1064,11 +1065,11 @@ def test_few_reports_are_no_reason_to_believe_them_more() -> None:
         tally.append(RoundTally(sets, kept, variance, 2000, people, False, None, 1 / own / people))
     whole = [Undone.of(each, Survival.whole(len(true)), 0.0) for each in tally]
     found = together(whole, tally[0].itemsets)
-    assert found.share.mean() == pytest.approx(true.mean(), rel=0.03)
+    assert found.found.mean() == pytest.approx(true.mean(), rel=0.03)
     by_own = sum(each.kept / each.variance for each in tally)
     by_own = by_own / sum(1 / each.variance for each in tally)
     assert by_own.mean() < 0.85 * true.mean()  # what it was
-    known = LiftPrior.of_items(found.told).known(np.ones(len(true)), found.told)
+    known = LiftPrior.of_items(found).known(np.ones(len(true)), found)
     most = np.argsort(-known.mean)[:200]
     off = np.abs(known.mean - true)[most] / known.stderr[most]
     assert 0.91 < (off < 1.96).mean() < 0.99

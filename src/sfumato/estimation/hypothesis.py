@@ -169,9 +169,11 @@ class Hypothesis:
         asked = sorted({x for cap in direct for x in cap.tally.itemsets if len(x) == 1})
         if not asked:
             return caps
-        known = Yardstick.of(together(direct, asked), np.array([each[0] for each in asked]))
+        known, items = together(direct, asked), np.array([each[0] for each in asked])
         return [
-            known.undone(cap, self.log_sd) if cap.tally.whole and not cap.tally.two_classes else cap
+            calibrated(cap, known, items, self.log_sd)
+            if cap.tally.whole and not cap.tally.two_classes
+            else cap
             for cap in caps
         ]
 
@@ -255,96 +257,59 @@ class Undone:
         return (self.tally.base[here] + slope * kept) / left**2, slope / left
 
 
-@dataclass(frozen=True, eq=False)
-class Found:
-    """The shares of people who hold itemsets: what is open of each on its own, and of all alike."""
-
-    share: Floats
-    noise: Floats  # variances, beyond all others where nothing was told
-    systematic: Floats  # how far each is open about what caps took: up or down with all others
-    chance: Floats | float = 0.0  # the part of the variances that is by chance alone, ...
-    slope: Floats | float = 0.0  # ... and by how much more it is where more people hold them
-
-    @property
-    def told(self) -> NoisyObservation:
-        """What is open of each on its own."""
-        every = np.ones(len(self.share))
-        return NoisyObservation(self.share, self.noise, self.chance * every, self.slope * every)
-
-    @property
-    def variance(self) -> Floats:
-        """Of both together."""
-        return np.asarray(self.noise + self.systematic**2)
-
-
-def mixed(each: Sequence[tuple[float, Found]]) -> Found:
-    """What was found, by several hypotheses with the weight in each."""
-    share = np.asarray(sum(weight * found.share for weight, found in each))
-    noise, chance, slope = (
-        np.asarray(sum(weight * getattr(found, name) for weight, found in each))
-        for name in ("noise", "chance", "slope")
+def mixed(each: Sequence[tuple[float, NoisyObservation]]) -> NoisyObservation:
+    """What was found, by several hypotheses with the weight of each: they differ alike for all."""
+    found, variance, chance, slope = (
+        np.asarray(sum(weight * getattr(told, name) for weight, told in each))
+        for name in ("found", "variance", "chance", "slope")
     )
-    apart = sum(b * ((found.share - share) ** 2 + found.systematic**2) for b, found in each)
-    return Found(share, noise, np.sqrt(np.asarray(apart)), chance, slope)
+    apart = sum(w * ((told.found - found) ** 2 + told.systematic**2) for w, told in each)
+    return NoisyObservation(found, variance, chance, slope, np.sqrt(np.asarray(apart)))
 
 
-@dataclass(frozen=True, eq=False)
-class Yardstick:
-    """Items whose share is known from those who were asked about them by name."""
+def calibrated(cap: Undone, known: NoisyObservation, items: Places, log_sd: float) -> Undone:
+    """The cap of a round by hash, which left of all items the part that it left of those which
+    others were asked about by name, and as much as the tiers of its baskets told.
+    """
+    tally = cap.tally
+    ratio, error = _slope(tally, known, items)
+    part, odds = float(np.clip(ratio, 0.02, 1.0)), 0.0
+    if tally.tiers is not None:
+        part, error = _both((part, error), tally.left)
+    else:
+        odds = _odds(tally, float(np.clip(ratio, 0.02, 50.0)), error, log_sd)
+    every = np.ones(len(tally.itemsets))
+    heterogeneity = heterogeneity_at(log_sd) * (1 - part)
+    return Undone(tally, part * every, error * every, heterogeneity * every, 0.0, odds)
 
-    found: Floats
-    noise: Floats  # variances
-    systematic: float  # how far all of them may be off together, as a part
-    items: Places
 
-    @classmethod
-    def of(cls, known: Found, items: Places) -> Yardstick:
-        """Noise averages over them; what is open about their caps does not."""
-        systematic = float(known.systematic.sum() / max(float(known.share.sum()), 1e-9))
-        return cls(known.share, known.noise, systematic, items)
+def _slope(tally: RoundTally, known: NoisyObservation, items: Places) -> tuple[float, float]:
+    """What a round kept beside what is known, and the error of that as a part: a line through 0, so
+    that what is frequent counts most. Items were asked about by name because their noise in this
+    round was high, and of the frequent that is not so. Noise averages over them; what is open about
+    their caps does not.
+    """
+    found, own = known.found, known.variance
+    square = max(float((found**2 - own).sum()), float((found**2).max()) / 4)
+    ratio = float(tally.kept[items] @ found) / max(square, 1e-12)
+    noise = found**2 @ tally.variance[items] + (ratio * found) ** 2 @ own
+    error = np.sqrt(float(noise)) / max(square, 1e-12) / max(ratio, 0.02)
+    systematic = float(known.systematic.sum() / max(float(found.sum()), 1e-9))
+    return ratio, float(np.hypot(error, systematic))
 
-    def undone(self, cap: Undone, log_sd: float) -> Undone:
-        """The cap of a round by hash, which left of all items the part that it left of these, and
-        as much as the tiers of its baskets told.
-        """
-        tally = cap.tally
-        ratio, error = self._slope(tally)
-        part = float(np.clip(ratio, 0.02, 1.0))
-        odds = 0.0
-        if tally.tiers is not None:
-            part, error = _both((part, error), tally.left)
-        else:
-            odds = self._odds(tally, float(np.clip(ratio, 0.02, 50.0)), error, log_sd)
-        every = np.ones(len(tally.itemsets))
-        heterogeneity = heterogeneity_at(log_sd) * (1 - part)
-        return Undone(tally, part * every, error * every, heterogeneity * every, 0.0, odds)
 
-    def _slope(self, tally: RoundTally) -> tuple[float, float]:
-        """What a round kept beside what is known, and the error of that as a part: a line through
-        0, so that what is frequent counts most. Items were asked about by name because their noise
-        in this round was high, and of the frequent that is not so.
-        """
-        kept, variance = tally.kept[self.items], tally.variance[self.items]
-        square = max(float((self.found**2 - self.noise).sum()), float((self.found**2).max()) / 4)
-        ratio = float(kept @ self.found) / max(square, 1e-12)
-        noise = self.found**2 @ variance + (ratio * self.found) ** 2 @ self.noise
-        error = np.sqrt(float(noise)) / max(square, 1e-12) / max(ratio, 0.02)
-        return ratio, float(np.hypot(error, self.systematic))
-
-    def _odds(self, tally: RoundTally, part: float, error: float, log_sd: float) -> float:
-        """How odd that part is, were all baskets so uneven: half a square. Of the most frequent
-        items, which small baskets hold too, a cap takes less than of all.
-        """
-        heterogeneity = heterogeneity_at(log_sd)
-        seen, spread = float(tally.kept.sum()), float(np.sqrt(tally.variance.sum()))
-        parts = [self._part_left(tally, seen + move, log_sd) for move in (0, -spread, spread)]
-        middle, low, high = ((1 - LEANING * heterogeneity) * float(np.log(each)) for each in parts)
-        noise = LEVEL**2 + error**2 + ((low - high) / 2) ** 2
-        systematic = np.sqrt(noise + (heterogeneity * (1 - parts[0]) / 2) ** 2)
-        return float((np.log(part) - middle) / systematic) ** 2 / 2
-
-    def _part_left(self, tally: RoundTally, seen: float, log_sd: float) -> float:
-        return part_left(log_sd, round(float(np.clip(seen, 0, 0.98 * tally.cap)), 4), tally.cap)
+def _odds(tally: RoundTally, part: float, error: float, log_sd: float) -> float:
+    """How odd that part is, were all baskets so uneven: half a square. Of the most frequent items,
+    which small baskets hold too, a cap takes less than of all.
+    """
+    differ = heterogeneity_at(log_sd)
+    seen, spread = float(tally.kept.sum()), float(np.sqrt(tally.variance.sum()))
+    moved = np.clip(seen + spread * np.array([0, -1, 1]), 0, 0.98 * tally.cap)
+    parts = [part_left(log_sd, round(float(each), 4), tally.cap) for each in moved]
+    middle, low, high = ((1 - LEANING * differ) * float(np.log(each)) for each in parts)
+    noise = LEVEL**2 + error**2 + ((low - high) / 2) ** 2
+    systematic = np.sqrt(noise + (differ * (1 - parts[0]) / 2) ** 2)
+    return float((np.log(part) - middle) / systematic) ** 2 / 2
 
 
 def _both(first: tuple[float, float], second: tuple[float, float]) -> tuple[float, float]:
@@ -355,17 +320,19 @@ def _both(first: tuple[float, float], second: tuple[float, float]) -> tuple[floa
     return min(float(np.exp(weights @ logs / whole)), 1.0), float(1 / np.sqrt(whole))
 
 
-def together(caps: Sequence[Undone], itemsets: Sequence[Itemset]) -> Found:
+def together(caps: Sequence[Undone], itemsets: Sequence[Itemset]) -> NoisyObservation:
     """What rounds found of these itemsets, each round weighed by how much it tells: by the variance
     at the share that all of them found, since of one that is low by chance the own is low too.
     """
     found = _weighed(caps, itemsets, None)
     for _ in range(WEIGHED):
-        found = _weighed(caps, itemsets, np.maximum(found.share, 0))
+        found = _weighed(caps, itemsets, np.maximum(found.found, 0))
     return found
 
 
-def _weighed(caps: Sequence[Undone], itemsets: Sequence[Itemset], shares: Floats | None) -> Found:
+def _weighed(
+    caps: Sequence[Undone], itemsets: Sequence[Itemset], shares: Floats | None
+) -> NoisyObservation:
     """The same, were these the shares; of none known yet, that of all itemsets of a round alike."""
     weight, total, noise, slopes, heterogeneity, doubt, apart, raw = np.zeros((8, len(itemsets)))
     for cap in caps:
@@ -388,7 +355,8 @@ def _weighed(caps: Sequence[Undone], itemsets: Sequence[Itemset], shares: Floats
     whole = np.where(asked, weight, 1)
     systematic = np.sqrt(doubt**2 + apart) / whole
     every = np.where(asked, (noise + heterogeneity**2 + raw**2) / whole**2, 2 * NOTHING)
-    return Found(total / whole, every, systematic, noise / whole**2, slopes / whole**2)
+    chance, slope = noise / whole**2, slopes / whole**2
+    return NoisyObservation(total / whole, every, chance, slope, systematic)
 
 
 def _alike(found: Floats) -> Floats:

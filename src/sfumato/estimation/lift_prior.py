@@ -40,20 +40,19 @@ class NoisyObservation:
     variance: Floats
     chance: Floats  # the part of the variance that is by chance alone
     slope: Floats  # by how much that is more where the support is larger; 0: a normal law
+    systematic: Floats  # how far each is open beside, up or down with all others
 
     @classmethod
-    def normal(cls, found: Floats, variance: Floats) -> NoisyObservation:
+    def normal(
+        cls, found: Floats, variance: Floats, systematic: Floats | None = None
+    ) -> NoisyObservation:
         """Whose variance is the same for every support."""
-        return cls(found, variance, variance, np.zeros(len(found)))
-
-    @classmethod
-    def nothing(cls, number: int) -> NoisyObservation:
-        """Of so many supports, of which nobody said anything."""
-        return cls.normal(np.zeros(number), np.full(number, 2 * NOTHING))
+        none = np.zeros(len(found))
+        return cls(found, variance, variance, none, none if systematic is None else systematic)
 
     @property
-    def _fields(self) -> tuple[Floats, Floats, Floats, Floats]:
-        return self.found, self.variance, self.chance, self.slope
+    def _fields(self) -> tuple[Floats, ...]:
+        return self.found, self.variance, self.chance, self.slope, self.systematic
 
     def take(self, places: NDArray[Any]) -> NoisyObservation:
         """Some of them."""
@@ -169,7 +168,8 @@ class LiftPrior:
         away = told.log_chances(supports)
         chance = np.exp(away - away.max(axis=1, keepdims=True)) * masses + 1e-300
         alone = np.where(variance < NOTHING, found, np.nan)
-        return Posterior(supports, chance / chance.sum(axis=1, keepdims=True), alone)
+        masses = chance / chance.sum(axis=1, keepdims=True)
+        return Posterior(supports, masses, alone, told.systematic)
 
 
 @dataclass(frozen=True, eq=False)

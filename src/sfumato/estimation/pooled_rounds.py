@@ -5,7 +5,7 @@ of all itemsets together, and what the next group should be asked.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from sfumato.estimation.hypothesis import (
     MODELLED,
     Explained,
-    Found,
     Hypothesis,
     Undone,
     disagreement,
@@ -22,7 +21,7 @@ from sfumato.estimation.hypothesis import (
     together,
 )
 from sfumato.estimation.latent_classes import Itemset, LatentClasses, padded
-from sfumato.estimation.lift_prior import LiftPrior, NoisyObservation, Posterior
+from sfumato.estimation.lift_prior import NOTHING, LiftPrior, NoisyObservation, Posterior
 from sfumato.estimation.round_tally import RoundTally, Survival, held_of
 from sfumato.mechanisms.in_rounds import Asking
 from sfumato.mechanisms.item_set import SEEDS, best_buckets, how_many
@@ -69,17 +68,8 @@ class PooledRounds:
     @cached_property
     def singles(self) -> Posterior:
         """The support of every item, as far as its reports and those of all others tell."""
-        found = self._found_items
-        known = self._law_of_items.known(np.ones(self.items), found.told)
-        return replace(known, systematic=found.systematic)
-
-    @cached_property
-    def _law_of_items(self) -> LiftPrior:
-        return LiftPrior.of_items(self._found_items.told)
-
-    @cached_property
-    def _found_items(self) -> Found:
-        return self._together(self._alone)
+        found = self._together(self._alone)
+        return LiftPrior.of_items(found).known(np.ones(self.items), found)
 
     @cached_property
     def _alone(self) -> tuple[Itemset, ...]:
@@ -90,7 +80,7 @@ class PooledRounds:
         """The items as they were kept, a cap not undone but where large baskets stand apart."""
         caps = [Undone.of(each, Survival.beforehand(each), 0.0) for each in self.tallies]
         found = together(caps, self._alone)
-        return LiftPrior.of_items(found.told).known(np.ones(self.items), found.told).mean
+        return LiftPrior.of_items(found).known(np.ones(self.items), found).mean
 
     @cached_property
     def _hypotheses(self) -> list[Hypothesis]:
@@ -140,7 +130,7 @@ class PooledRounds:
     def _weight(self) -> Floats:  # (hypotheses,)
         return np.asarray(self._weights.sum(axis=1))
 
-    def _together(self, itemsets: Sequence[Itemset]) -> Found:
+    def _together(self, itemsets: Sequence[Itemset]) -> NoisyObservation:
         """What all rounds found of these itemsets, what caps took being open."""
         each = zip(self._weights.ravel().tolist(), self._caps, strict=True)
         kept = [(weight, caps) for weight, caps in each if weight > NEGLIGIBLE]
@@ -175,18 +165,13 @@ class PooledRounds:
         return tuple(sorted({x for each in self._direct for x in each.itemsets if len(x) > 1}))
 
     @cached_property
-    def _asked_places(self) -> dict[Itemset, int]:
-        return {each: place for place, each in enumerate(self.asked)}
-
-    @cached_property
-    def _found_asked(self) -> Found:
+    def _found_asked(self) -> NoisyObservation:
         return self._together(self.asked)
 
     @cached_property
-    def ratios(self) -> LiftPrior:
+    def lift(self) -> LiftPrior:
         """How itemsets stand to what the classes predict of them."""
-        found = self._found_asked
-        return LiftPrior.of_itemsets(self.classes.supports(self.asked), found.told)
+        return LiftPrior.of_itemsets(self.classes.supports(self.asked), self._found_asked)
 
     def _unsure(self, itemsets: Sequence[Itemset]) -> Floats:
         """How far the items of each itemset are open, as a part: what is predicted of an itemset
@@ -198,18 +183,15 @@ class PooledRounds:
     def supports(self, itemsets: Sequence[Itemset]) -> Posterior:
         """What is known of these itemsets, of two items and more."""
         if not len(itemsets):
-            return self.ratios.known(np.zeros(0), NoisyObservation.nothing(0))
+            return self.lift.known(np.zeros(0), NoisyObservation.normal(*np.zeros((2, 0))))
         predicted = self.classes.supports(itemsets)
-        places = np.array([self._asked_places.get(each, -1) for each in itemsets], dtype=np.intp)
-        told, systematic = (
-            NoisyObservation.nothing(len(itemsets)),
-            predicted * self._unsure(itemsets),
-        )
+        nothing = np.zeros(len(itemsets)), np.full(len(itemsets), 2 * NOTHING)
+        told = NoisyObservation.normal(*nothing, predicted * self._unsure(itemsets))
         if self.asked:
-            seen = places >= 0
-            told = told.where(seen, self._found_asked.told.take(places[seen]))
-            systematic[seen] = self._found_asked.systematic[places[seen]]
-        return replace(self.ratios.known(predicted, told), systematic=systematic)
+            own = {each: place for place, each in enumerate(self.asked)}
+            places = np.array([own.get(each, -1) for each in itemsets], dtype=np.intp)
+            told = told.where(places >= 0, self._found_asked.take(places[places >= 0]))
+        return self.lift.known(predicted, told)
 
 
 def next_asking(
