@@ -489,7 +489,7 @@ def test_a_number_that_fewer_are_asked_about_is_foretold_less_well() -> None:
     errors = []
     for number in (1, 2, 4):
         asked = SquareWave.promising(Guarantee(19), Domain((age, *others[: number - 1])))
-        errors.append(asked.foretold([age.cells()], half, even))
+        errors.append(asked.predicted_variance([age.cells()], half, even))
     assert errors[0] > 0.2  # of one that all were asked about, much is already known
     assert 1.5 * errors[0] < errors[1] and 1.5 * errors[1] < errors[2]
 
@@ -552,7 +552,7 @@ def test_a_rare_candidate_of_a_round_has_the_variance_of_its_design(gamma: int) 
 
     def foretold(held: float) -> float:
         weights = np.array([[0.0, 0.0], [0.0, 1.0]])
-        return asked.foretold(pair, weights, np.array([[1 - held, 0.0], [0.0, held]]))
+        return asked.predicted_variance(pair, weights, np.array([[1 - held, 0.0], [0.0, held]]))
 
     assert foretold(0.0) == pytest.approx((total - 1) / (gamma - 1) ** 2 / later)
     coins = [chance * (1 - chance) for chance in (gamma / total, 1 / total)]

@@ -93,7 +93,7 @@ def test_folded_questions_are_foretold_by_their_least_squares(gamma: int) -> Non
     names = ("c0", "c2")
     cells = [domain[name].cells() for name in names]
     shares, units = np.full((8, 8), 1 / 64), np.eye(64).reshape(64, 8, 8)
-    foretold = np.mean([mechanism.foretold(cells, unit, shares) for unit in units])
+    foretold = np.mean([mechanism.predicted_variance(cells, unit, shares) for unit in units])
     truth = np.histogram2d(table.columns[0], table.columns[2], bins=(8, 8))[0]
     releases = [perturb(table, mechanism, seeded(seed)) for seed in range(repeats)]
     off = [release.marginal(names).value - truth for release in releases]

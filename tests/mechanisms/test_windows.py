@@ -372,7 +372,7 @@ def test_words_beside_numbers_are_counted_without_bias() -> None:
     stated = np.sqrt(np.mean([each.stderr**2 for each in found], axis=0))
     assert (np.abs(off.mean(axis=0)) < 4 * stated / np.sqrt(150)).all()
     assert np.allclose(off.std(axis=0) / stated, 1, atol=0.2)
-    foretold = mechanism.foretold([pet.cells()], np.eye(4)[0], np.bincount(codes) / rows)
+    foretold = mechanism.predicted_variance([pet.cells()], np.eye(4)[0], np.bincount(codes) / rows)
     assert foretold is not None and np.sqrt(foretold * rows) == pytest.approx(stated[0], rel=0.05)
 
 

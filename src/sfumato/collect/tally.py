@@ -120,11 +120,14 @@ class CampaignTally:
     @cached_property
     def _sets(self) -> tuple[Standing, ...]:
         """Every column, or where a report speaks of a few columns only, every such set of them."""
-        sets = self.mechanism.together
-        if sets is None:
+        scope = self.mechanism.scope
+        if scope is None:
             return self.singles
         domain = self.mechanism.domain
-        found = [tuple(shown_cells(domain, name) for name in names) for names in sets[:MOST_SETS]]
+        found = [
+            tuple(shown_cells(domain, name) for name in names)
+            for names in scope.together[:MOST_SETS]
+        ]
         return tuple(self._standing(cells) for cells in found)
 
     @cached_property

@@ -23,9 +23,11 @@ from sfumato.mechanisms.base import (
     Within,
     check_kept,
     every_cell,
+    is_public,
     rows_of,
     safe_log,
 )
+from sfumato.mechanisms.capabilities import PredictsErrors
 from sfumato.mechanisms.in_rounds import SHARES, RoundDesign, SeriesSoFar
 from sfumato.mechanisms.options import Option
 from sfumato.mechanisms.sizes import (
@@ -104,7 +106,7 @@ class BasketRounds(RoundDesign):
 
 
 @dataclass(frozen=True, repr=False)
-class ItemSet(Mechanism):
+class ItemSet(Mechanism, PredictsErrors):
     """One symbol of weight a for what a basket holds, at most `cap` of it, and b otherwise, so that
     the total weight Ω is the same for every basket.
 
@@ -633,11 +635,11 @@ class ItemSet(Mechanism):
     def _symbols(self) -> dict[tuple[int, ...], int]:
         return {each: place for place, each in enumerate(self.asked)}
 
-    def foretold(
+    def predicted_variance(
         self, cells: Sequence[Cells], weights: NDArray[Any], shares: NDArray[Any]
     ) -> float | None:
         """Of one item: the variance of the share that holds it, were no basket capped."""
-        if len(cells) > 1 or cells[0].item is None or self._is_public(cells[0]):
+        if len(cells) > 1 or cells[0].item is None or is_public(self.domain, cells[0]):
             return None
         own, other = self._chances
         held = float(shares[1])
@@ -679,13 +681,13 @@ class ItemSetInRounds(ItemSet):
 
     in_rounds = True
 
-    def foretold(
+    def predicted_variance(
         self, cells: Sequence[Cells], weights: NDArray[Any], shares: NDArray[Any]
     ) -> float | None:
         """The variance of the share that holds an itemset, were no basket capped and nothing
         predicted of it.
         """
-        if any(part.item is None or self._is_public(part) for part in cells):
+        if any(part.item is None or is_public(self.domain, part) for part in cells):
             return None
         gamma, held = float(self.gamma), float(shares.ravel()[-1])
         total = how_many(WANTED, gamma) + CAP * gamma
@@ -693,7 +695,7 @@ class ItemSetInRounds(ItemSet):
         noise = held * own * (1 - own) + (1 - held) * other * (1 - other)
         told = sum(SHARES[1:]) * (own - other) ** 2 / noise
         if len(cells) == 1:
-            alone = super().foretold(cells, weights, shares)
+            alone = super().predicted_variance(cells, weights, shares)
             told += SHARES[0] / alone if alone else 0.0
         return float((weights.ravel()[-1] - weights.ravel()[0]) ** 2 / told)
 

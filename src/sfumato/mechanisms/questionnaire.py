@@ -19,7 +19,8 @@ from sfumato.channels.foretelling import Plain, plain_variance
 from sfumato.channels.questions import Question, Questions, System
 from sfumato.domain import Category, Cells, Columns, Domain
 from sfumato.errors import ParameterError, SchemaError, Unanswerable, listing
-from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, safe_log
+from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, is_public, safe_log
+from sfumato.mechanisms.capabilities import PartialScope, PredictsErrors
 from sfumato.mechanisms.gamma_diagonal import check_cells
 from sfumato.mechanisms.options import Option
 from sfumato.mechanisms.questions import (
@@ -60,7 +61,7 @@ DENSE = 1 << 16  # records up to which the channel over whole records is written
 
 @checked
 @dataclass(frozen=True, repr=False)
-class Questionnaire(Mechanism):
+class Questionnaire(Mechanism, PartialScope, PredictsErrors):
     """One question of many, dealt by chance; its answer by k-ary response.
 
     Question q asks for the cell of a few columns, or for the group that a public map puts it in, t
@@ -328,7 +329,7 @@ class Questionnaire(Mechanism):
             for held, folds in found.items()
         }
 
-    def foretold(
+    def predicted_variance(
         self, cells: Sequence[Cells], weights: NDArray[Any], shares: NDArray[Any]
     ) -> float | None:
         """The variance of the planned least squares at this truth, less what holding the people
@@ -337,7 +338,7 @@ class Questionnaire(Mechanism):
         Of more columns than a question holds, it is the variance of a model that supposes their
         interaction away.
         """
-        if any(self._is_public(part) for part in cells):
+        if any(is_public(self.domain, part) for part in cells):
             return None
         if len(cells) > self.largest == 1:
             raise Unanswerable("nothing is told of columns together: no question joins any")

@@ -24,7 +24,7 @@ from sfumato.errors import FileError, Unanswerable
 from sfumato.files import OVERWRITE, write_whole, written
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.registry import from_spec
-from sfumato.model.fitted import answers_of, model_columns, tallies_of
+from sfumato.model.fitted import answers_of, joins_by_model, model_columns, tallies_of
 from sfumato.model.fitting import ROUGH, SMOOTH, Fit, refitted
 from sfumato.model.format import FORMAT, VERSION, read_model
 from sfumato.model.local import Joined, interactions_over, likelihood_over, pairs_of
@@ -133,7 +133,7 @@ def model_from(given: Received, where: str) -> Model:
     mechanism = from_spec(given["release"].value)
     counts = np.array(given["counts"].numbers(MOST_COUNTS, least=0.0), dtype=np.float64)
     fitted_to = given["described"]["fitted_to"].value
-    if mechanism.joins_by_model:
+    if joins_by_model(mechanism):
         asked = tuple(part.cells() for part in mechanism.private_reports)
         numbers = NumberReports(mechanism, _table(counts, CellTally(asked), where))
         law, joined = _law(given, numbers, 2), _joined(given, numbers)

@@ -40,7 +40,7 @@ def fit_release(release: Release, order: int = 3, *, tell: Telling = silent) -> 
     """
     if not isinstance(order, int) or order not in (2, 3):
         raise ParameterError(f"order={shown(order)} is not fitted; use 2 or 3")
-    if release.mechanism.joins_by_model:
+    if joins_by_model(release.mechanism):
         return fit_rounds([release], tell=tell)
     _check_whole(release)
     _check_copies(release)
@@ -57,7 +57,7 @@ def fit_rounds(releases: Sequence[Release], *, tell: Telling = silent) -> Model:
     """The law of numbers that groups of people were asked about one after the other, or all at
     once; of anything else there is one release.
     """
-    if len(releases) == 1 and not releases[0].mechanism.joins_by_model:
+    if len(releases) == 1 and not joins_by_model(releases[0].mechanism):
         return fit_release(releases[0], tell=tell)
     for release in releases:
         _check_copies(release)
@@ -70,6 +70,11 @@ def fit_rounds(releases: Sequence[Release], *, tell: Telling = silent) -> Model:
     return replace(NumberModel.of(reports, fitted_to), tell=tell)
 
 
+def joins_by_model(mechanism: Mechanism) -> bool:
+    """Whether what reports say of columns together is told by a fitted model alone."""
+    return mechanism.scope is not None and mechanism.scope.joins_by_model
+
+
 def reports_of(releases: Sequence[Release]) -> NumberReports:
     """What groups of people who were asked one after the other reported, as if dealt at once."""
     if any(release.domain.baskets for release in releases):
@@ -78,7 +83,7 @@ def reports_of(releases: Sequence[Release]) -> NumberReports:
             hint="mine them together: sfumato mine ROUND1 ROUND2 ROUND3, in Python "
             "sf.mine([round1, round2, round3])",
         )
-    last = [release.mechanism for release in releases if release.mechanism.joins_by_model]
+    last = [release.mechanism for release in releases if joins_by_model(release.mechanism)]
     if len(last) != 1:
         raise ParameterError(
             f"{len(last)} of these {len(releases)} releases ask about two numbers at once; one "

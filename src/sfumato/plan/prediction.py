@@ -56,9 +56,10 @@ def observed_variance(
     """What one person adds to the variance of Σ weights·shares over these cells, the truth being
     `shares`, spread evenly over whatever finer cells the reports tell apart.
     """
-    foretold = mechanism.foretold(cells, weights, shares)
-    if foretold is not None:
-        return foretold
+    design = mechanism.prediction
+    known = None if design is None else design.predicted_variance(cells, weights, shares)
+    if known is not None:
+        return known
     seen = mechanism.observe(cells)
     fine_weights, truth = weights, shares
     if len(seen.cells) != len(cells) or any(
