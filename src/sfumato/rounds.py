@@ -26,18 +26,18 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream
 from sfumato.source import Release, Source
 from sfumato.table import Provenance
-from sfumato.table.round import Round, RoundLock
+from sfumato.table.round import Round, RoundLock, check_unasked
 
 MOST_FOUND = 4096  # itemsets that rounds may look for
 
 
 @dataclass(frozen=True)
-class Tongue:
+class Spelling:
     """How an option is written: as in the shell, or as in Python.
 
-    >>> Tongue(shell=True)("after", "ONE", "TWO"), Tongue()("after", "ONE", "TWO")
+    >>> Spelling(shell=True)("after", "ONE", "TWO"), Spelling()("after", "ONE", "TWO")
     ('--after ONE --after TWO', "after=['ONE', 'TWO']")
-    >>> Tongue(shell=True)("gamma", 19), Tongue()("gamma", 19), Tongue()("round")
+    >>> Spelling(shell=True)("gamma", 19), Spelling()("gamma", 19), Spelling()("round")
     ('--gamma 19', 'gamma=19', 'round')
     """
 
@@ -54,13 +54,14 @@ class Tongue:
 @dataclass(frozen=True)
 class People:
     """Those of whom a round asks some: the columns they are read by, how many they are once someone
-    counts, what messages call their data, and what refuses a turn that was asked before.
+    counts, what messages call their data, and where reports are written, if anywhere yet.
     """
 
     domain: Domain
     count: Callable[[], int]
     where: str
-    unasked: Callable[[Round], None]
+    output: Path | None = None
+    force: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class RoundWanted:
     guarantee: Guarantee | None = None
     given: Mapping[str, Any] = field(default_factory=dict)  # the mechanism's own options
     copies: int = 1
-    tongue: Tongue = Tongue()
+    spell: Spelling = Spelling()
     data: Any = None  # the people: a file, or whatever they are in
 
     @classmethod
@@ -83,14 +84,14 @@ class RoundWanted:
         if number is not None:
             return cls(number, **said)
         if said["after"] or said["find"] is not None:
-            spell = said["tongue"]
+            spell = said["spell"]
             raise ParameterError(
                 f"{spell('after')} and {spell('find')} are of rounds", hint=f"add {spell('round')}"
             )
         return None
 
     def __post_init__(self) -> None:
-        spell = self.tongue
+        spell = self.spell
         if not 1 <= self.number <= ROUNDS:
             raise ParameterError(f"{spell('round', self.number)}; there are rounds 1 to {ROUNDS}")
         if self.mechanism not in (None, *IN_ROUNDS):
@@ -108,7 +109,7 @@ class RoundWanted:
         self._check_before()
 
     def _check_before(self) -> None:
-        spell, named = self.tongue, len(self.after)
+        spell, named = self.spell, len(self.after)
         if self.number == 1 and self.after:
             raise ParameterError("round 1 comes after nothing", hint=f"leave {spell('after')} out")
         if named != self.number - 1:
@@ -120,21 +121,37 @@ class RoundWanted:
                 hint=f"name each: {spell('after', *files)}",
             )
 
-    def first(self, domain: Domain, rng: Keystream) -> tuple[Mechanism, Round]:
+    def asked(self, people: People, rng: Keystream) -> tuple[Mechanism, Round]:
+        """What the people of this round are asked, refused where they were asked before."""
+        if self.number > 1:
+            return self._following(people)
+        mechanism, first = self._first(people.domain, rng)
+        self._check_unasked(first, people)
+        return mechanism, first
+
+    def _check_unasked(self, turn: Round, people: People) -> None:
+        if self.marked is None:
+            return
+        if people.output is None:
+            check_unasked(self.marked, turn)
+        else:
+            RoundLock(turn, people.output).check(self.marked, force=people.force)
+
+    def _first(self, domain: Domain, rng: Keystream) -> tuple[Mechanism, Round]:
         """What the first group is asked: any item, or one number."""
         if self.guarantee is None:
             raise ParameterError(
                 "it is not said what the rounds should promise",
-                hint=f"give {self.tongue('gamma', 19)}",
+                hint=f"give {self.spell('gamma', 19)}",
             )
         design = round_design(self.mechanism or IN_ROUNDS[0])
         asked = design.first(self.guarantee, domain, **self.given)
         return asked, Round.first(rng, design.shares)
 
-    def following(self, people: People) -> tuple[Mechanism, Round]:
+    def _following(self, people: People) -> tuple[Mechanism, Round]:
         """What this group is asked, by what the groups before said."""
         series = RoundSeries.of(opened_rounds(self.after))
-        spell, design, last = self.tongue, series.design, series.turns[-1]
+        spell, design, last = self.spell, series.design, series.turns[-1]
         if self.mechanism not in (None, design.asked_by):
             raise ParameterError(
                 f"{spell('after')} is a round of {design.asked_by}, and "
@@ -155,7 +172,7 @@ class RoundWanted:
                 hint=f"give the data, and the {design.about}, of the first round",
             )
         _check_asked(series, people.count(), people.where)
-        people.unasked(last.next)
+        self._check_unasked(last.next, people)
         return series.next_round(WANTED if self.find is None else self.find), last.next
 
     def _check_chosen(self, series: RoundSeries) -> None:
@@ -163,7 +180,7 @@ class RoundWanted:
         if self.given:
             raise ParameterError(
                 "what a later round asks is chosen by the rounds before it, and "
-                f"{listing(map(self.tongue, self.given))} would choose it anew",
+                f"{listing(map(self.spell, self.given))} would choose it anew",
                 hint="leave it out",
             )
         asked, before = self.guarantee, series.guarantee

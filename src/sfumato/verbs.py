@@ -39,7 +39,7 @@ from sfumato.plan.planning import plan_release
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.publish.baskets import framed
 from sfumato.randomness import Keystream, drawing
-from sfumato.rounds import MarkedRound, People, RoundWanted, Tongue
+from sfumato.rounds import MarkedRound, People, RoundWanted, Spelling
 from sfumato.source import Exact, Release, Source, source_of
 from sfumato.source import open as open_release
 from sfumato.source import perturb as perturb_records
@@ -56,7 +56,6 @@ from sfumato.table import (
 from sfumato.table.baskets import BasketReader
 from sfumato.table.formats import SUFFIXES
 from sfumato.table.order import read_order
-from sfumato.table.round import Round, check_unasked
 
 Schema = Domain | str | Path | None
 MODELS: Mapping[str, Callable[..., Classifier]] = {"tree": DecisionTree, "bayes": NaiveBayes}
@@ -231,7 +230,7 @@ def _wanted_round(
         mechanism=mechanism,
         guarantee=guarantee,
         copies=copies,
-        tongue=Tongue(),
+        spell=Spelling(),
         data=records,
     )
 
@@ -248,23 +247,11 @@ def _perturb_round(
     truth: Table, wanted: RoundWanted, where: str, rng: Keystream, keep_order: bool
 ) -> Release:
     """One round: what its people are asked follows from those before it."""
-    marked = wanted.marked
-
-    def unasked(turn: Round) -> None:
-        if marked is not None:
-            check_unasked(marked, turn)
-
-    if wanted.number == 1:
-        mechanism, turn = wanted.first(truth.domain, rng)
-        unasked(turn)
-    else:
-        people = People(truth.domain, lambda: truth.rows, where, unasked)
-        mechanism, turn = wanted.following(people)
-    made = perturb_table(truth, mechanism, rng, keep_order=keep_order, turn=turn)
-    release = Release.of(made)
-    if marked is None:
+    mechanism, turn = wanted.asked(People(truth.domain, lambda: truth.rows, where), rng)
+    release = Release.of(perturb_table(truth, mechanism, rng, keep_order=keep_order, turn=turn))
+    if wanted.marked is None:
         return release
-    return MarkedRound(release.counter, release.provenance, marked)
+    return MarkedRound(release.counter, release.provenance, wanted.marked)
 
 
 def _where(records: Any) -> str:

@@ -397,7 +397,9 @@ def test_kinds_explain_pairs_that_independence_cannot() -> None:
     sets = [(0,), (1,), (2,), (3,), *combinations(range(4), 2)]
     found = truth.supports(sets)
     variance = np.full(len(sets), 1e-6)
-    fit = LatentClassFit(padded(sets, 4), found, variance, np.ones(len(sets)), found[:4]).classes()
+    fit = LatentClassFit(padded(sets, 4), found, variance, np.ones(len(sets)), found[:4]).fitted()[
+        0
+    ]
     assert np.abs(fit.supports(sets) - found).max() < 0.004
     assert fit.supports([(0, 1, 2)])[0] == pytest.approx(truth.supports([(0, 1, 2)])[0], abs=0.01)
 

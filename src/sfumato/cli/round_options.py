@@ -49,7 +49,7 @@ class RoundOptions:
         """
         if self.round is None and not self.after and self.find is None:
             return None
-        from sfumato.rounds import RoundWanted, Tongue
+        from sfumato.rounds import RoundWanted, Spelling
 
         found = RoundWanted.of(
             self.round,
@@ -59,7 +59,7 @@ class RoundOptions:
             guarantee=chosen.guarantee(),
             given=chosen.given,
             copies=copies,
-            tongue=Tongue(shell=True),
+            spell=Spelling(shell=True),
             data=self.data,
         )
         if engine is not None or "://" in self.output:
@@ -72,16 +72,8 @@ class RoundOptions:
         """What the people of this round are asked, and who they are."""
         from sfumato.rounds import People
 
-        def unasked(turn: Round) -> None:
-            if wanted.marked is not None:
-                RoundLock(turn, Path(self.output)).check(wanted.marked, force=self.force)
-
-        if wanted.number == 1:
-            mechanism, turn = wanted.first(domain, rng)
-            unasked(turn)
-            return mechanism, turn
-        count = partial(people_in, reader, domain)
-        return wanted.following(People(domain, count, reader.where, unasked))
+        count, output = partial(people_in, reader, domain), Path(self.output)
+        return wanted.asked(People(domain, count, reader.where, output, self.force), rng)
 
     def keep(self, wanted: RoundWanted, turn: Round, name: str | None) -> None:
         """Remember that this round was asked."""

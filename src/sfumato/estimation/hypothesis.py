@@ -131,17 +131,14 @@ class Hypothesis:
         that hold c candidates on the mean, a cap m then takes tail·(c/m)^FALLS besides, and more of
         longer itemsets; or being so thin, when it takes but a part of what was foretold.
         """
-        own = [
-            part if tally.whole or tally.tells_sizes else self._tailed(tally, part, tail)
-            for tally, part in zip(self.tallies, self._fitted[1], strict=True)
-        ]
+        own = []
+        for tally, found in zip(self.tallies, self._fitted[1], strict=True):
+            left = found.left
+            if not tally.whole and not tally.tells_sizes:
+                fat = 1 - tail * fat_tail(tally, self.log_sd)
+                left = left ** (1 + tail) if tail < 0 else left * fat
+            own.append(replace(found, left=np.asarray(left)))
         return self._calibrated(own)
-
-    def _tailed(self, tally: RoundTally, found: Survival, tail: float) -> Survival:
-        if tail < 0:
-            return replace(found, left=np.asarray(found.left ** (1 + tail)))
-        tailed = found.left * (1 - tail * fat_tail(tally, self.log_sd))
-        return replace(found, left=np.asarray(tailed))
 
     @cached_property
     def _fitted(self) -> tuple[LatentClasses, list[Survival], float]:

@@ -130,10 +130,6 @@ class LatentClassFit:
     singles: Floats  # (m,): where each class is held to, but for its size
     sizes: ClassSizes = field(default_factory=lambda: ClassSizes.uneven(USUAL))
 
-    def classes(self, start: int = 0) -> LatentClasses:
-        """The classes that fit best from here on."""
-        return self.fitted(start)[0]
-
     def fitted(self, start: int = 0) -> tuple[LatentClasses, float]:
         """The classes that fit best from here on, and how badly they do: half the sum of squares,
         what holds the classes included.
@@ -164,7 +160,8 @@ class LatentClassFit:
         apart = theta[CLASSES:].reshape(CLASSES, -1) - self._held
         loss = float((off**2 / self.variance).sum() / 2 + (apart**2).sum() / (2 * LOOSE**2))
         told = classes.shares[:, None] * products * push  # (classes, n)
-        through = np.bincount(*self._pushed(told), minlength=CLASSES * (len(self.singles) + 1))
+        pushed = np.repeat(told.ravel(), self.itemsets.shape[1])  # by every itemset with the item
+        through = np.bincount(self._places, pushed, CLASSES * (len(self.singles) + 1))
         through = through.reshape(CLASSES, -1)
         slope = through[:, :-1] * (1 - classes.chances) + apart / LOOSE**2
         level = products @ push
@@ -178,10 +175,6 @@ class LatentClassFit:
         """Where each item of each itemset stands among the chances of every class."""
         classes = np.arange(CLASSES)[:, None, None] * (len(self.singles) + 1)
         return np.asarray((classes + self.itemsets).ravel())
-
-    def _pushed(self, told: Floats) -> tuple[NDArray[np.intp], Floats]:
-        """What pushes each of these chances: that of every itemset with the item."""
-        return self._places, np.repeat(told.ravel(), self.itemsets.shape[1])
 
 
 def _uneven(singles: NDArray[Any], sizes: ClassSizes) -> Floats:  # (classes, items)

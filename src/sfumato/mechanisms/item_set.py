@@ -178,28 +178,20 @@ class ItemSet(Mechanism, PredictsErrors):
         if not self.candidates and not self.buckets:
             raise ParameterError("give candidates, or buckets to hash into")
         check_candidates(self.candidates, items)
-        self._check_buckets()
-        self._check_tiers()
-        if self.total > MOST_TOTAL:
-            raise ParameterError(
-                f"the weights of {len(self.candidates):,} candidates are too many for one draw",
-                hint="use fewer candidates",
-            )
-
-    def _check_buckets(self) -> None:
-        if not self.buckets:
-            return
-        if not self.cap < self.buckets <= 1 << 16 or not 1 <= self.seeds <= 1 << 16:
+        if self.buckets and not (self.cap < self.buckets <= 1 << 16 and 1 <= self.seeds <= 1 << 16):
             raise ParameterError(
                 f"{self.buckets} buckets for a cap of {self.cap}, and {self.seeds} hashes"
             )
-
-    def _check_tiers(self) -> None:
         found = list(self.tiers)
         if found and (self.cap < 2 or found[0] != self.cap + 1 or found != sorted(set(found))):
             raise ParameterError(
                 f"tiers from {found} on beside a cap of {self.cap}: the first begins above the "
                 "cap, which is 2 or more, and each above the one before"
+            )
+        if self.total > MOST_TOTAL:
+            raise ParameterError(
+                f"the weights of {len(self.candidates):,} candidates are too many for one draw",
+                hint="use fewer candidates",
             )
 
     @property
@@ -313,7 +305,8 @@ class ItemSet(Mechanism, PredictsErrors):
         gamma, cap = given["gamma"].fraction(), given["cap"].whole(1, MOST_CAP)
         items = domain.private.attributes[0].size
         sets = _stated(given["candidates"], items) if "candidates" in given else ()
-        tiers = _told_tiers(given["tiers"]) if "tiers" in given else ()
+        told = given["tiers"].entries(MOST_TIERS) if "tiers" in given else ()
+        tiers = tuple(each.whole(1, MOST_LABELS) for each in told)
         if "buckets" in given:
             buckets, seeds = (given[name].whole(1, 1 << 16) for name in ("buckets", "seeds"))
             pool = given["pool"].word()
@@ -717,11 +710,6 @@ def _telling(cap: int | None, usual: int) -> int:
     if cap is None:
         return usual
     return max(cap, LEAST_CAP) if cap > 0 else cap
-
-
-def _told_tiers(given: Received) -> tuple[int, ...]:
-    """Where tiers begin, as a description lists them."""
-    return tuple(each.whole(1, MOST_LABELS) for each in given.entries(MOST_TIERS))
 
 
 def _at_most(

@@ -10,7 +10,6 @@ told, which say what a cap took with nothing supposed but that larger baskets ar
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -79,9 +78,10 @@ class SizeBins:
         the last as the curves go on that are believed, and those of an open end as 1/C, up to all
         there is.
         """
-        found = np.array([_mean_size(*ends) for ends in self._ends])
+        each = (np.arange(*ends) for ends in self._ends)
+        found = np.array([float((1 / c).sum() / (1 / c**2).sum()) for c in each])
         if self.open_end:
-            found[-1] = _middle(self.starts[-1], self.most)
+            found[-1] = (self.most - self.starts[-1]) / math.log(self.most / self.starts[-1])
         elif not self.two_class:
             found[-1] = self._on_curves[2]
         return found
@@ -202,16 +202,6 @@ class SizeBins:
         return float(shares.sum() + 2 * math.sqrt(max(float(covariance.sum()), 0.0)))
 
 
-def _mean_size(low: int, high: int) -> float:
-    sizes = np.arange(low, high)
-    return float((1 / sizes).sum() / (1 / sizes**2).sum())
-
-
-def _middle(low: int, high: int) -> float:
-    """The mean of sizes as 1/C."""
-    return (high - low) / math.log(high / low)
-
-
 def left_above(seen: float, noise: float, cap: int, told: SizeBins) -> tuple[float, float]:
     """What a cap left of all that baskets hold, by what their tiers told, of the mean that baskets
     kept, which was seen with this variance; and how far that is open, as a part of it.
@@ -256,33 +246,22 @@ def part_left(log_sd: float, seen: float, cap: int) -> float:
     """
     if not 0 < seen < cap:
         return 1.0 if seen <= 0 else cap / MOST_MEAN
-    mean = _mean_where(lambda size: _kept(log_sd, size, cap) < seen)
-    return min(1.0, seen / mean)
-
-
-def _mean_where(below: Callable[[float], bool]) -> float:
-    """The mean size at which this stops to be so, by halving."""
-    low, high = math.log(1e-9), math.log(MOST_MEAN)
+    low, high = math.log(1e-9), math.log(MOST_MEAN)  # of the mean size, by halving
     for _ in range(50):
         middle = (low + high) / 2
-        low, high = (middle, high) if below(math.exp(middle)) else (low, middle)
-    return math.exp(low)
+        below = _kept(log_sd, math.exp(middle), cap) < seen
+        low, high = (middle, high) if below else (low, middle)
+    return min(1.0, seen / math.exp(low))
 
 
 def _kept(log_sd: float, mean: float, cap: int) -> float:
     """E[min(C, m)] = Σ P(C ≥ j) over j = 1…m."""
     from scipy.special import gammainc
 
-    means = _means(log_sd, mean)
-    above = gammainc(np.arange(1, cap + 1), means[:, None]).sum(axis=1)
-    return float(_levels()[1] @ above)
-
-
-def _means(log_sd: float, mean: float) -> Floats:
-    """The mean size of baskets at each place of the log-normal law."""
     places, weights = _levels()
-    means = mean * np.exp(log_sd * places)
-    return np.asarray(means * (mean / float(weights @ means)))
+    means = mean * np.exp(log_sd * places)  # at each place of the log-normal distribution
+    means = means * (mean / float(weights @ means))
+    return float(weights @ gammainc(np.arange(1, cap + 1), means[:, None]).sum(axis=1))
 
 
 @lru_cache(maxsize=1)
