@@ -46,10 +46,11 @@ def print_json(result: Mapping[str, Any]) -> None:
 
 def show(view: View, *, most: int | None = 20) -> None:
     """A view as text, of each table at most so many lines; its notes on standard error."""
-    from sfumato.renderers.text import Bold, lines_of  # numpy with it, which no help needs
+    from sfumato.renderers.text import Bold, Paper, lines_of  # numpy with it, which no help needs
 
     screen = console()
-    for line in lines_of(view, room=screen.width, most=most, wrapped=sys.stdout.isatty()):
+    paper = Paper(screen.width, most, wrapped=sys.stdout.isatty())
+    for line in lines_of(view, paper):
         if isinstance(line, Bold):
             screen.print(str(line), style="bold", soft_wrap=True)
         else:

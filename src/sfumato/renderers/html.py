@@ -15,9 +15,9 @@ from sfumato.printable import plain
 from sfumato.renderers.picture import figure_html
 from sfumato.renderers.sparkline import spans
 from sfumato.renderers.text import interval_head
-from sfumato.view import ColumnView, TableView, View, is_figure, shown
+from sfumato.view import LISTED, ColumnView, TableView, View, is_figure, shown
 
-MOST_LINES, LISTED = 40, 200  # of a table in a notebook, and on a page
+MOST_LINES = 40  # of a table in a notebook
 LONG = 12  # letters from which on the first column's words need room on a phone
 ENDLESS = 24  # letters of one word from which on it may be broken there
 _OPTION = re.compile(r"(?<= )-[^ ]+")
@@ -165,13 +165,14 @@ def _table(table: TableView, most: int) -> Iterator[str]:
 
 def _columns(column: ColumnView, most: int) -> Iterator[tuple[str, list[str]]]:
     """Heading and cells of the one to three columns that a column is."""
-    yield _column(column.head, column.cells()[:most])
-    if column.level is None:
+    column = column.first(most)
+    yield _column(column.head, column.cells)
+    if column.level is None and column.mark is None:
         return
-    if any(ends := column.interval_cells()[:most]):
+    if any(ends := column.interval_cells):
         yield _column(interval_head(column.level), ends)
     drawn = [(value, *ends) for value, ends in zip(column.values, column.intervals, strict=True)]
-    pictures = spans(drawn[:most], zero=column.counts, mark=column.mark)
+    pictures = spans(drawn, zero=column.counts, mark=column.mark)
     yield "<th></th>", [f"<td>{picture}</td>" for picture in pictures]
 
 
