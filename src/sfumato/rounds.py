@@ -52,19 +52,6 @@ class Spelling:
 
 
 @dataclass(frozen=True)
-class People:
-    """Those of whom a round asks some: the columns they are read by, how many they are once someone
-    counts, what messages call their data, and where reports are written, if anywhere yet.
-    """
-
-    domain: Domain
-    count: Callable[[], int]
-    where: str
-    output: Path | None = None
-    force: bool = False
-
-
-@dataclass(frozen=True)
 class RoundWanted:
     """A round that somebody wants asked: what was said of it, None where nothing was."""
 
@@ -77,6 +64,8 @@ class RoundWanted:
     copies: int = 1
     spell: Spelling = Spelling()
     data: Any = None  # the people: a file, or whatever they are in
+    output: Path | None = None  # where reports are written, if anywhere yet
+    force: bool = False  # whether another file there may be replaced
 
     @classmethod
     def of(cls, number: int | None, **said: Any) -> RoundWanted | None:
@@ -121,21 +110,30 @@ class RoundWanted:
                 hint=f"name each: {spell('after', *files)}",
             )
 
-    def asked(self, people: People, rng: Keystream) -> tuple[Mechanism, Round]:
-        """What the people of this round are asked, refused where they were asked before."""
-        if self.number > 1:
-            return self._following(people)
-        mechanism, first = self._first(people.domain, rng)
-        self._check_unasked(first, people)
-        return mechanism, first
+    def asked(
+        self, domain: Domain, count: Callable[[], int], where: str, rng: Keystream
+    ) -> tuple[Mechanism, Round]:
+        """What the people of this round are asked, refused where they were asked before: those with
+        these columns, as many as someone counts, whose data messages call so.
+        """
+        if self.number == 1:
+            return self._first(domain, rng)
+        return self._following(domain, count, where)
 
-    def _check_unasked(self, turn: Round, people: People) -> None:
+    def _check_unasked(self, asked: Round) -> None:
         if self.marked is None:
             return
-        if people.output is None:
-            check_unasked(self.marked, turn)
+        if self.output is None:
+            check_unasked(self.marked, asked)
         else:
-            RoundLock(turn, people.output).check(self.marked, force=people.force)
+            RoundLock(asked, self.output).check(self.marked, force=self.force)
+
+    def keep(self, asked: Round, release: str | None) -> bool:
+        """Remember beside a file that this round was asked, if anything can."""
+        if self.marked is None or self.output is None:
+            return False
+        RoundLock(asked, self.output, release).keep(self.marked)
+        return True
 
     def _first(self, domain: Domain, rng: Keystream) -> tuple[Mechanism, Round]:
         """What the first group is asked: any item, or one number."""
@@ -145,10 +143,14 @@ class RoundWanted:
                 hint=f"give {self.spell('gamma', 19)}",
             )
         design = round_design(self.mechanism or IN_ROUNDS[0])
-        asked = design.first(self.guarantee, domain, **self.given)
-        return asked, Round.first(rng, design.shares)
+        mechanism = design.first(self.guarantee, domain, **self.given)
+        first = Round.first(rng, design.shares)
+        self._check_unasked(first)
+        return mechanism, first
 
-    def _following(self, people: People) -> tuple[Mechanism, Round]:
+    def _following(
+        self, domain: Domain, count: Callable[[], int], where: str
+    ) -> tuple[Mechanism, Round]:
         """What this group is asked, by what the groups before said."""
         series = RoundSeries.of(opened_rounds(self.after))
         spell, design, last = self.spell, series.design, series.turns[-1]
@@ -164,15 +166,15 @@ class RoundWanted:
                 hint=design.at_last,
             )
         self._check_chosen(series)
-        if people.domain != series.domain:
+        if domain != series.domain:
             raise SchemaError(
                 f"{spell('after')} is about other {design.about} "
-                f"({_some(series.domain, people.domain)}) than these data "
-                f"({_some(people.domain, series.domain)})",
+                f"({_some(series.domain, domain)}) than these data "
+                f"({_some(domain, series.domain)})",
                 hint=f"give the data, and the {design.about}, of the first round",
             )
-        _check_asked(series, people.count(), people.where)
-        self._check_unasked(last.next, people)
+        _check_asked(series, count(), where)
+        self._check_unasked(last.next)
         return series.next_round(WANTED if self.find is None else self.find), last.next
 
     def _check_chosen(self, series: RoundSeries) -> None:

@@ -39,7 +39,7 @@ from sfumato.plan.planning import plan_release
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.publish.baskets import framed
 from sfumato.randomness import Keystream, drawing
-from sfumato.rounds import MarkedRound, People, RoundWanted, Spelling
+from sfumato.rounds import MarkedRound, RoundWanted, Spelling
 from sfumato.source import Exact, Release, Source, source_of
 from sfumato.source import open as open_release
 from sfumato.source import perturb as perturb_records
@@ -247,7 +247,7 @@ def _perturb_round(
     truth: Table, wanted: RoundWanted, where: str, rng: Keystream, keep_order: bool
 ) -> Release:
     """One round: what its people are asked follows from those before it."""
-    mechanism, turn = wanted.asked(People(truth.domain, lambda: truth.rows, where), rng)
+    mechanism, turn = wanted.asked(truth.domain, lambda: truth.rows, where, rng)
     release = Release.of(perturb_table(truth, mechanism, rng, keep_order=keep_order, turn=turn))
     if wanted.marked is None:
         return release

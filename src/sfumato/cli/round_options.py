@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sfumato.cli.mechanism import MechanismOptions
 from sfumato.cli.printing import print_notes
-from sfumato.domain import Domain
 from sfumato.errors import ParameterError
-from sfumato.randomness import Keystream
 from sfumato.source import Release, Source
-from sfumato.table import Reader
-from sfumato.table.readers import people_in
-from sfumato.table.round import Round, RoundLock
+from sfumato.table.round import Round
 
 if TYPE_CHECKING:
     from sfumato.engines.series import RoundSeries
@@ -30,57 +24,26 @@ UNMARKED = (
 )
 
 
-@dataclass(frozen=True)
-class RoundOptions:
-    """What was said about rounds; None is what was not said."""
+def wanted_round(
+    number: int | None, chosen: MechanismOptions, engine: str | None, output: str, **said: Any
+) -> RoundWanted | None:
+    """The round that is wanted, if any; what cannot be one is refused before anything is read."""
+    if number is None and not said["after"] and said["find"] is None:
+        return None
+    from sfumato.rounds import RoundWanted, Spelling
 
-    round: int | None = None
-    after: tuple[str, ...] = ()
-    find: int | None = None
-    output: str = ""
-    force: bool = False
-    data: str | None = None
-
-    def wanted(
-        self, chosen: MechanismOptions, copies: int, engine: str | None
-    ) -> RoundWanted | None:
-        """The round that is wanted, if any; what cannot be one is refused before anything is
-        read.
-        """
-        if self.round is None and not self.after and self.find is None:
-            return None
-        from sfumato.rounds import RoundWanted, Spelling
-
-        found = RoundWanted.of(
-            self.round,
-            after=self.after,
-            find=self.find,
-            mechanism=chosen.mechanism,
-            guarantee=chosen.guarantee(),
-            given=chosen.given,
-            copies=copies,
-            spell=Spelling(shell=True),
-            data=self.data,
-        )
-        if engine is not None or "://" in self.output:
-            raise ParameterError("a round is written to a file", hint="give a .parquet or .csv")
-        return found
-
-    def asked(
-        self, wanted: RoundWanted, reader: Reader, domain: Domain, rng: Keystream
-    ) -> tuple[Mechanism, Round]:
-        """What the people of this round are asked, and who they are."""
-        from sfumato.rounds import People
-
-        count, output = partial(people_in, reader, domain), Path(self.output)
-        return wanted.asked(People(domain, count, reader.where, output, self.force), rng)
-
-    def keep(self, wanted: RoundWanted, turn: Round, name: str | None) -> None:
-        """Remember that this round was asked."""
-        if wanted.marked is not None:
-            RoundLock(turn, Path(self.output), name).keep(wanted.marked)
-        elif wanted.number == 1:
-            print_notes([UNMARKED])
+    found = RoundWanted.of(
+        number,
+        mechanism=chosen.mechanism,
+        guarantee=chosen.guarantee(),
+        given=chosen.given,
+        spell=Spelling(shell=True),
+        output=Path(output),
+        **said,
+    )
+    if engine is not None or "://" in output:
+        raise ParameterError("a round is written to a file", hint="give a .parquet or .csv")
+    return found
 
 
 def earlier(paths: Sequence[str]) -> RoundSeries:
