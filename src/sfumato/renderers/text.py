@@ -167,7 +167,7 @@ def _parts(grid: Grid, room: int) -> list[list[int]]:
     columns = [*zip(*grid, strict=True)]
     widths = [max(map(width_of, column)) for column in columns]
     words = [place for place, column in enumerate(columns) if not _figures(column)]
-    least = [min(width, LEAST_WORDS) + GAP for width in widths]
+    least = [GAP + (min(w, LEAST_WORDS) if at in words else w) for at, w in enumerate(widths)]
     free = room + GAP - sum(least[at] for at in words)  # the last column needs no gap behind it
     parts: list[list[int]] = [[]]
     for place in set(range(len(widths))).difference(words):
