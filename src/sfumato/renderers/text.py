@@ -206,11 +206,12 @@ def _fitted(cell: str, width: int, cut: bool) -> list[str]:
     """A cell in lines of this width, or cut to one."""
     if width_of(cell) <= width:
         return [cell]
-    if not cut:
-        return wrap(cell, width, break_on_hyphens=False)
-    from rich.cells import set_cell_size
+    from rich.cells import chop_cells, set_cell_size
 
-    return [f"{set_cell_size(cell, width - 1).rstrip()}…"]
+    if cut:
+        return [f"{set_cell_size(cell, width - 1).rstrip()}…"]
+    parts = wrap(cell, width, break_on_hyphens=False)
+    return [line for part in parts for line in chop_cells(part, width)]
 
 
 def padded(words: str, width: int, right: bool = False) -> str:
