@@ -58,7 +58,6 @@ class RoundDesign(ABC):
     asked_by: ClassVar[str]  # the mechanism that people name for it
     shares: ClassVar[tuple[float, ...]]  # of the people, round by round
     joins_by_model: ClassVar[bool]  # whether a model joins what the rounds say; else it is mined
-    begin: ClassVar[str] = ""  # what is typed for it beside --round 1
     about: ClassVar[str]  # what its domain is made of
     after_next: ClassVar[str] = ""  # what is said of the next round
     at_last: ClassVar[str]  # what to do once all were asked

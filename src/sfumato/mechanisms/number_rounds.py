@@ -29,7 +29,6 @@ class NumberRounds(RoundDesign):
     asked_by = "ranges"
     shares = NUMBER_SHARES
     joins_by_model = True
-    begin = " --mechanism ranges"
     about = "columns"
     after_next = ", which takes its cuts from it"
     at_last = "then fit both rounds: sfumato fit ROUND1 ROUND2 -o MODEL"
