@@ -41,6 +41,7 @@ LAYERS = (
     ("verbs",),
     ("datasets",),
     ("report",),
+    ("testing",),
     ("collect",),
     ("cli",),
     ("__main__",),
