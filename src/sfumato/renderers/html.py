@@ -87,14 +87,14 @@ pre.command span { white-space: nowrap; }
 """.strip()
 
 
-def page(view: View) -> str:
-    """The whole page as text.
+def page(view: View, *, drawn: bool = True) -> str:
+    """The whole page as text, with its pictures unless they are not to be drawn.
 
     >>> "<title>Smokers &amp; others</title>" in page(View("Smokers & others", ["24.7 %"]))
     True
     """
     title = escape(plain(view.title))
-    body = "\n".join(_parts(view, LISTED, paged=True))
+    body = "\n".join(_parts(view, LISTED, paged=True, drawn=drawn))
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -104,15 +104,15 @@ def page(view: View) -> str:
 
 
 def fragment(view: View) -> str:
-    """What a notebook shows: no pictures but sparklines, long tables cut."""
+    """What a notebook shows: no details, no pictures but sparklines, long tables cut."""
     title = f"<p><b>{_words(view.title)}</b></p>" if view.title else ""
-    return title + "".join(_parts(view, MOST_LINES, paged=False))
+    return title + "".join(_parts(view.brief(), MOST_LINES, paged=False, drawn=False))
 
 
-def _parts(view: View, most: int, *, paged: bool) -> Iterator[str]:
+def _parts(view: View, most: int, *, paged: bool, drawn: bool) -> Iterator[str]:
     """All but the title."""
     yield from (f"<p>{_words(words)}</p>" for words in view.words if words)
-    if paged:
+    if drawn:
         yield from map(figure_html, view.charts)
     if any(value is not None for _, value in view.facts):
         yield _facts(view.facts)
@@ -128,7 +128,7 @@ def _parts(view: View, most: int, *, paged: bool) -> Iterator[str]:
             yield (
                 f"<h2>{_words(part.title)}</h2>" if paged else f"<p><b>{_words(part.title)}</b></p>"
             )
-        yield from _parts(part, most, paged=paged)
+        yield from _parts(part, most, paged=paged, drawn=drawn)
 
 
 def _command(command: str) -> str:
@@ -148,7 +148,7 @@ def _facts(facts: Sequence[tuple[str, Any]]) -> str:
 
 def _table(table: TableView, most: int) -> Iterator[str]:
     """Numbers stand to the right; each estimate with its interval and a sparkline of it."""
-    if not len(table):
+    if not table.seen or not len(table):
         return
     columns = [part for column in table.seen for part in _columns(column, most)]
     caption = f"<caption>{_words(table.caption)}</caption>" if table.caption else ""
@@ -166,9 +166,9 @@ def _table(table: TableView, most: int) -> Iterator[str]:
 def _columns(column: ColumnView, most: int) -> Iterator[tuple[str, list[str]]]:
     """Heading and cells of the one to three columns that a column is."""
     yield _column(column.head, column.cells()[:most])
-    if column.level is None:
+    if column.level is None and column.ends is None:
         return
-    if any(ends := column.interval_cells()[:most]):
+    if column.level is not None and any(ends := column.interval_cells()[:most]):
         yield _column(interval_head(column.level), ends)
     drawn = [(value, *ends) for value, ends in zip(column.values, column.intervals, strict=True)]
     pictures = spans(drawn[:most], zero=column.counts, mark=column.mark)

@@ -27,13 +27,15 @@ def lines_of(
     """The lines of a view without its notes; tables of more than `most` lines are cut, and say so.
     Sentences are broken where a terminal would cut a word, unless a program reads them.
     """
-    return [*_lines(view, room, most, wrapped)]
+    made = [*_lines(view, room, most, wrapped)]
+    return [line for line, former in zip(made, ["", *made], strict=False) if line or former]
 
 
 def screen_of(view: View) -> str:
-    """A view as one screen of text with its notes: a sentence is there whole or not at all, and
-    what does not fit is said to be elsewhere.
+    """A view without its details as one screen of text with its notes: a sentence is there whole or
+    not at all, and what does not fit is said to be elsewhere.
     """
+    view = view.brief()
     lines = lines_of(view, most=TABLE)
     notes = [wrapped_words(plain(note), ROOM) for note in view.all_notes()]
     whole = not any(line.startswith("… and ") for line in lines)
@@ -58,7 +60,7 @@ def _lines(view: View, room: int, most: int | None, wrapped: bool) -> Iterator[s
         for line in typed(one_line(view.command), room - 6 if wrapped else None):
             yield f"  {line}"
     for table in view.tables:
-        if table.caption:
+        if table.caption and table.seen and len(table):
             yield from ("", plain(table.caption))
         yield from table_lines(table, room, most)
     for part in view.sections:
