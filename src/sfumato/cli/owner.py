@@ -25,9 +25,8 @@ from sfumato.publish.dossier import Dossier, Owned
 from sfumato.publish.records import Nulls as NullsTreated
 from sfumato.publish.records import binning, check_record_target, parted, records_of
 from sfumato.randomness import Keystream, secure, seeded
-from sfumato.renderers.html import page
 from sfumato.renderers.picture import lines as lines_of_panels
-from sfumato.result import write_whole
+from sfumato.result import save_view
 from sfumato.table import Table, reader_of
 from sfumato.table.formats import write_text
 from sfumato.view import ColumnView, TableView, View
@@ -161,9 +160,7 @@ def write_dossier(
     files: Mapping[str, str | Path | None] | None = None,
     **settings: Any,
 ) -> None:
-    """Write both files of a dossier where one is wanted, with the command that was typed; with
-    pictures where they can be drawn.
-    """
+    """Write both files of a dossier where one is wanted, with the command that was typed."""
     if options["dossier"] is None:
         return
     path, data = dossier_files(options["dossier"])
@@ -173,8 +170,7 @@ def write_dossier(
         settings={**given(options), **settings},
         files={"input": options["data"], **(files or {})},
     )
-    whole = page(kept.view(), drawn=find_spec("matplotlib") is not None)
-    write_whole(path, whole.encode("utf-8"))
+    save_view(kept.view(), path)
     write_json(kept.to_dict(), data, force=options["force"])
 
 
