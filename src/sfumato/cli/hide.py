@@ -5,9 +5,10 @@ cost the others.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,20 +20,20 @@ from sfumato.cli.owner import (
     Seed,
     chance,
     check_targets,
+    draw,
     hand_out,
     trade_off,
 )
-from sfumato.cli.pages import owners_origin, with_origin
 from sfumato.cli.printing import telling, told
 from sfumato.errors import ParameterError
 from sfumato.publish.baskets import baskets_of
 from sfumato.publish.hide import hide as hide_patterns
 from sfumato.publish.hide import hide_disclosures
-from sfumato.result import save_view
-from sfumato.table import reader_of
+from sfumato.table import Table, reader_of
+from sfumato.telling import Telling
+from sfumato.view import View
 
 DISCLOSURES = (0.0, 0.1, 0.2, 0.3, 0.4)
-TRADED = "What other ψ cost and hide; lines that run together lie on one another, wider below"
 
 
 def hide(
@@ -117,33 +118,34 @@ def hide(
             progress=progress,
             **how,
         )
-        tried = (
-            hide_disclosures(table, patterns, DISCLOSURES, progress=progress, **how)
-            if plot is not None and plot.suffix == ".html"
-            else {}
-        )
-    if plot is not None:
-        view, report = release.view(), release.report
-        if tried:
-            measures = {
-                f"{measure.replace('_', ' ')}, %": {
-                    name: [100 * getattr(one, measure) for one in many]
-                    for name, many in tried.items()
-                }
-                for measure in ("misses_cost", "hiding_failure")
-            }
-            other = trade_off(measures, DISCLOSURES, "disclosure threshold ψ", TRADED)
-            view = replace(view, sections=(*view.sections, other))
-        promised = f"no gamma; the patterns are in fewer than {report.min_count:,} baskets"
-        origin = owners_origin(data, report.rows, f"hiding ({report.method})", promised)
-        save_view(with_origin(view, origin), plot)
+        wanted = plot is not None and plot.suffix == ".html"
+        other = _other_disclosures(table, patterns, progress, how) if wanted else None
     report = replace(release.report, seconds=time.perf_counter() - started)
-    hand_out(
+    release = replace(release, report=report)
+    draw(
+        release.view(),
         options,
-        replace(release, report=report),
-        drawn="ties were",
-        changed="changed",
+        rows=report.rows,
+        method=f"hiding ({report.method})",
+        promised=f"no gamma; the patterns are in fewer than {report.min_count:,} baskets",
+        other=other,
     )
+    hand_out(options, release, drawn="ties were", changed="changed")
+
+
+def _other_disclosures(
+    table: Table, patterns: Path, progress: Telling, how: Mapping[str, Any]
+) -> View:
+    """What the methods would cost and hide at other ψ."""
+    tried = hide_disclosures(table, patterns, DISCLOSURES, progress=progress, **how)
+    measures = {
+        f"{measure.replace('_', ' ')}, %": {
+            name: [100 * getattr(one, measure) for one in many] for name, many in tried.items()
+        }
+        for measure in ("misses_cost", "hiding_failure")
+    }
+    caption = "What other ψ cost and hide; lines that run together lie on one another, wider below"
+    return trade_off(measures, DISCLOSURES, "disclosure threshold ψ", caption)
 
 
 def wanted_margin(text: str) -> int | float:

@@ -16,13 +16,12 @@ from sfumato.cli.owner import (
     Nulls,
     Plot,
     check_targets,
+    draw,
     read_records,
     write_dossier,
 )
-from sfumato.cli.pages import owners_origin, with_origin
 from sfumato.cli.printing import print_json, show, telling
 from sfumato.publish.identify import identify as identify_records
-from sfumato.result import save_view
 
 
 def identify(
@@ -65,9 +64,7 @@ def identify(
         found = identify_records(records, try_bins=bins, progress=progress, **asked)
     write_dossier(found, options, keys=list(asked["keys"]))
     view = found.view()
-    if plot is not None:
-        method = "none: the true records were looked at, nothing was changed"
-        promised = "none: this page describes true records and is for their owner"
-        origin = owners_origin(data, found.risk.records, method, promised)
-        save_view(with_origin(view, origin), plot)
+    method = "none: the true records were looked at, nothing was changed"
+    promised = "none: this page describes true records and is for their owner"
+    draw(view, options, rows=found.risk.records, method=method, promised=promised)
     print_json(found.to_dict()) if json else show(view)

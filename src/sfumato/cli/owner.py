@@ -14,8 +14,9 @@ from typing import Annotated, Any
 import typer
 
 from sfumato import plots
+from sfumato.address import redacted
 from sfumato.cli.options import check_drawing_target, check_output
-from sfumato.cli.pages import typed
+from sfumato.cli.pages import typed, with_origin
 from sfumato.cli.printing import print_json, print_notes, reading, show
 from sfumato.cli.usage import spelled_as_options
 from sfumato.errors import ParameterError, SfumatoError
@@ -139,6 +140,30 @@ def hand_out(
         print_notes(view.all_notes())
     else:
         show(view)
+
+
+def draw(
+    view: View,
+    options: Mapping[str, Any],
+    *,
+    rows: int,
+    method: str,
+    promised: str,
+    other: View | None = None,
+) -> None:
+    """Write a view where a picture is wanted; a page says too what `other` settings would do, what
+    the records were, what was done to them, and what that promises.
+    """
+    if options["plot"] is None:
+        return
+    origin = [
+        ("file", redacted(options["data"])),
+        ("rows", f"{rows:,}"),
+        ("mechanism", method),
+        ("guarantee", promised),
+    ]
+    sections = view.sections if other is None else (*view.sections, other)
+    save_view(with_origin(replace(view, sections=sections), origin), options["plot"])
 
 
 def dossier_files(path: Path | None) -> tuple[Path, ...]:

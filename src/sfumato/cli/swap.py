@@ -5,7 +5,6 @@ and bought.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from math import nan
 from typing import Annotated
 
@@ -25,17 +24,16 @@ from sfumato.cli.owner import (
     chance,
     check_targets,
     classifier_named,
+    draw,
     hand_out,
     read_records,
     told_as_options,
     trade_off,
 )
-from sfumato.cli.pages import owners_origin, with_origin
 from sfumato.cli.printing import telling
 from sfumato.errors import ParameterError
 from sfumato.publish.swap import SwapReport, swap_proportions
 from sfumato.publish.swap import swap as swap_records
-from sfumato.result import save_view
 from sfumato.view import View
 
 PROPORTIONS = (0.1, 0.3, 0.5, 0.7, 0.9)
@@ -120,18 +118,18 @@ def swap(
     with telling() as progress, told_as_options(("proportion", *how)):
         how |= asked
         release = swap_records(records, proportion, classifier=judge, progress=progress, **how)
-        tried = (
-            swap_proportions(records, PROPORTIONS, progress=progress, **how)
-            if plot is not None and plot.suffix == ".html"
-            else ()
-        )
-    if plot is not None:
-        report, view = release.reports[0], release.view()
-        if tried:
-            view = replace(view, sections=(*view.sections, _other_proportions(report, tried)))
-        promised = "no gamma; against the intruder described, see the figures"
-        origin = owners_origin(data, report.records, f"swapping ({report.method})", promised)
-        save_view(with_origin(view, origin), plot)
+        wanted = plot is not None and plot.suffix == ".html"
+        places = PROPORTIONS if wanted else ()
+        tried = swap_proportions(records, places, progress=progress, **how)
+    report = release.reports[0]
+    draw(
+        release.view(),
+        options,
+        rows=report.records,
+        method=f"swapping ({report.method})",
+        promised="no gamma; against the intruder described, see the figures",
+        other=_other_proportions(report, tried) if tried else None,
+    )
     hand_out(
         options,
         release,
@@ -139,7 +137,7 @@ def swap(
         changed="changed rows",
         keys=list(asked["keys"]),
         classifier=judge,  # which need not be the one asked for
-        max_posterior=release.reports[0].max_posterior,
+        max_posterior=report.max_posterior,
     )
 
 
