@@ -116,25 +116,21 @@ class Intruder:
                 f"shared one value{told}"
             )
         words = f"An intruder is right about {name} for {' and for '.join(whom)}."
-        detail = View(tables=(self._shown_table(),), detail=True)
-        return View(
-            f"Guesses of {name}", (words,), found if self.unique else (), sections=(detail,)
-        )
-
-    def _shown_table(self) -> TableView:
-        ordered = sorted(self.shown, key=lambda one: -one.posterior)
         lines = [
             (
-                str(one.shown),
-                one.records,
-                str(one.likeliest),
-                percent(one.posterior),
-                percent(one.as_shown),
+                *(str(one.shown), one.records, str(one.likeliest)),
+                *(percent(one.posterior), percent(one.as_shown)),
             )
-            for one in ordered
+            for one in sorted(self.shown, key=lambda one: -one.posterior)
         ]
         heads = ("shown", "unique records", "likeliest truth", "how sure", "as shown")
-        return TableView.of(heads, lines, f"{self.confidential}, surest first")
+        table = TableView.of(heads, lines, f"{name}, surest first")
+        return View(
+            f"Guesses of {name}",
+            (words,),
+            found if self.unique else (),
+            sections=(View(tables=(table,), detail=True),),
+        )
 
     def remains(self) -> list[str]:
         """What can still be guessed, in sentences."""

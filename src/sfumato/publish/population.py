@@ -75,21 +75,21 @@ class PopulationRisk:
 
     def view(self) -> View:
         """How many are alone in the population, and how often a match would be right."""
-        alone = (
-            f"about {self.population_uniques:,.0f} of {self.sample_uniques:,} (were keys "
-            "independent of each other, which mostly overstates it)"
-        )
-        matched = f"{self.weighted_matches:,.1f} (which understates it)"
+        alone = f"about {self.population_uniques:,.0f} of {self.sample_uniques:,}"
         return View(
             "In the population",
-            facts=[
+            (
+                "The expected numbers assume that keys are independent of each other, which mostly "
+                "overstates them; those by the weights alone understate.",
+            ),
+            [
                 ("people in the population", round(self.size)),
                 ("sampling fraction", percent(self.fraction, 3)),
                 ("a unique match is right with", self.right_matches),
-                ("unique in the population", alone),
+                ("unique in the population", f"{alone} (were keys independent)"),
                 ("right matches expected", f"about {self.expected_matches:,.0f}"),
                 ("chance above a tenth", f"{self.risky:,} records"),
-                ("right matches by weights alone", matched),
+                ("right matches by weights alone", f"{self.weighted_matches:,.1f}"),
             ],
         )
 

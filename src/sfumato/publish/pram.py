@@ -178,33 +178,33 @@ class PramRelease(ReleasedRecords):
 
     def view(self) -> View:
         """What was replaced and what it promises; the counts of each column as details."""
-        names, reports = ", ".join(report.column for report in self.reports), self.reports
-        guesses = [[one.baseline for one in reports], [one.informed for one in reports]]
+        names = ", ".join(report.column for report in self.reports)
         chart = bars(
             "guessed right (%)",
-            [one.column for one in reports],
-            *([100 * share for share in shares] for shares in guesses),
+            [report.column for report in self.reports],
+            [100 * report.baseline for report in self.reports],
+            [100 * report.informed for report in self.reports],
             caption="How often a value is guessed right, by one who knows the matrix",
             called=("without the release", "with it"),
         )
-        columns = (
-            ColumnView("column", [one.column for one in reports]),
-            ColumnView("gamma", [one.gamma for one in reports]),
-            ColumnView("kept", [one.kept for one in reports], words=percent),
-            ColumnView("changed", [one.changed for one in reports]),
-            ColumnView("guessed without", guesses[0], words=percent),
-            ColumnView("guessed with", guesses[1], words=percent),
-        )
-        changed = int(self.changed.sum())
+        heads = ("column", "gamma", "kept", "changed", "guessed without", "guessed with")
+        lines = [
+            (
+                *(report.column, report.gamma, percent(report.kept), report.changed),
+                *(percent(report.baseline), percent(report.informed)),
+            )
+            for report in self.reports
+        ]
         return View(
             f"Random replacement of {names}",
             (
-                f"{changed:,} of {self.records.rows:,} records show another {names}.",
+                f"{int(self.changed.sum()):,} of {self.records.rows:,} records show another "
+                f"{names}.",
                 f"All replaced columns together: {self.guarantee}",
             ),
             charts=(chart,),
-            tables=(TableView(columns),),
-            sections=[replace(report.view(), detail=True) for report in reports],
+            tables=(TableView.of(heads, lines),),
+            sections=[replace(report.view(), detail=True) for report in self.reports],
         )
 
     @property
