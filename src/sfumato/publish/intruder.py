@@ -4,7 +4,7 @@ made, or having none.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,16 +106,25 @@ class Intruder:
                 f"truly '{worst.likeliest}' (at most {percent(limit, 0)} were allowed)"
             )
             found.append(("worst shown value", told))
-        whom = list[str]()
+        return View(
+            f"Guesses of {name}",
+            (f"An intruder is right about {name} for {' and for '.join(self._whom())}.",),
+            found if self.unique else (),
+            sections=(View(tables=(self._shown_table(),), detail=True),),
+        )
+
+    def _whom(self) -> Iterator[str]:
+        """For how many records, alone and in groups."""
         if self.unique:
-            whom.append(f"the share below of the {self.unique:,} unique records")
+            yield f"the share below of the {self.unique:,} unique records"
         if self.grouped:
             told = f" ({self.groups_told:,} are told for certain)" if self.groups_told else ""
-            whom.append(
+            yield (
                 f"{share(self.groups_informed)} of the {self.grouped:,} records of groups that "
                 f"shared one value{told}"
             )
-        words = f"An intruder is right about {name} for {' and for '.join(whom)}."
+
+    def _shown_table(self) -> TableView:
         lines = [
             (
                 *(str(one.shown), one.records, str(one.likeliest)),
@@ -124,13 +133,7 @@ class Intruder:
             for one in sorted(self.shown, key=lambda one: -one.posterior)
         ]
         heads = ("shown", "unique records", "likeliest truth", "how sure", "as shown")
-        table = TableView.of(heads, lines, f"{name}, surest first")
-        return View(
-            f"Guesses of {name}",
-            (words,),
-            found if self.unique else (),
-            sections=(View(tables=(table,), detail=True),),
-        )
+        return TableView.of(heads, lines, f"{self.confidential}, surest first")
 
     def remains(self) -> list[str]:
         """What can still be guessed, in sentences."""
