@@ -43,7 +43,7 @@ TRUTH = Table(
 )
 
 
-TABLE = {"div", "table", "thead", "tbody", "tr", "th", "td", "p", "b"}
+TABLE = {"div", "table", "caption", "thead", "tbody", "tr", "th", "td", "p", "b"}
 TAGS = TABLE | {"svg", "path", "circle"}
 
 

@@ -88,16 +88,6 @@ def origin_of(file: str, source: Source) -> list[tuple[str, str]]:
     return facts
 
 
-def owners_origin(file: str, rows: int, method: str, promised: str) -> list[tuple[str, str]]:
-    """The file of true records, how many, what was done to them, and what that promises."""
-    return [
-        ("file", redacted(file)),
-        ("rows", f"{rows:,}"),
-        ("mechanism", method),
-        ("guarantee", promised),
-    ]
-
-
 def bars_told(
     what: str,
     labels: Sequence[str],

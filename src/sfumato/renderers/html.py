@@ -105,9 +105,9 @@ def page(view: View) -> str:
 
 
 def fragment(view: View) -> str:
-    """What a notebook shows: no pictures but sparklines, long tables cut."""
+    """What a notebook shows: no details, no pictures but sparklines, long tables cut."""
     title = f"<p><b>{_words(view.title)}</b></p>" if view.title else ""
-    return title + "".join(_parts(view, MOST_LINES, paged=False))
+    return title + "".join(_parts(view.brief(), MOST_LINES, paged=False))
 
 
 def _parts(view: View, most: int, *, paged: bool) -> Iterator[str]:
@@ -157,7 +157,7 @@ def _facts(facts: Sequence[tuple[str, Any]]) -> str:
 
 def _table(table: TableView, most: int) -> Iterator[str]:
     """Numbers stand to the right; each estimate with its interval and a sparkline of it."""
-    if not len(table):
+    if not table.seen or not len(table):
         return
     columns = [part for column in table.seen for part in _columns(column, most)]
     caption = f"<caption>{_words(table.caption)}</caption>" if table.caption else ""
@@ -176,7 +176,7 @@ def _columns(column: ColumnView, most: int) -> Iterator[tuple[str, list[str]]]:
     """Heading and cells of the one to three columns that a column is."""
     column = column.first(most)
     yield _column(column.head, column.cells)
-    if column.level is None and column.mark is None:
+    if column.level is None and column.mark is None and column.ends is None:
         return
     if any(ends := column.interval_cells):
         yield _column(interval_head(column.level), ends)
