@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import ipaddress
 import json
+import math
 import random
 import re
 import socket
@@ -142,7 +143,9 @@ class HttpAnswer(NamedTuple):
 
 @dataclass(eq=False)
 class Transport:
-    """One connection to a server, kept open between requests."""
+    """One connection to a server, kept open between requests; all of them have until `ends`, by its
+    clock, so that a server which draws out each answer a little holds nobody for ever.
+    """
 
     address: Address
     token: str | None = None
@@ -150,6 +153,7 @@ class Transport:
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
     deadline: float = DEADLINE
+    ends: float = math.inf
     _connection: http.client.HTTPConnection | None = field(default=None, repr=False)
 
     def get(self, path: str) -> Any:
@@ -178,7 +182,7 @@ class Transport:
                 # Jitter, so that all who met the same fault do not come back at once.
                 pause = max(asked, wait * random.uniform(0.5, 1.0))
                 ready = max(self.patience, LIMITED_PATIENCE if error.status == 429 else 0.0)
-                end = start + min(ready, LONGEST_PATIENCE)
+                end = min(start + min(ready, LONGEST_PATIENCE), self.ends)
                 if error.status not in (0, *RETRIED) or self.clock() + pause > end:
                     raise
             self.sleep(pause)
@@ -196,10 +200,13 @@ class Transport:
     def _once(
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
     ) -> HttpAnswer:
+        seconds = min(self.deadline, self.ends - self.clock())
+        if seconds <= 0:
+            raise self._late()
         if self._connection is None:
-            self._connection = self._opened()
+            self._connection = self._opened(min(TIMEOUT, seconds))
         late = threading.Event()
-        timer = threading.Timer(self.deadline, _hang_up, (self._connection, late))
+        timer = threading.Timer(seconds, _hang_up, (self._connection, late))
         timer.daemon = True
         timer.start()
         try:
@@ -217,19 +224,25 @@ class Transport:
             timer.cancel()
         if late.is_set():
             self.close()
-            raise CollectorError(
-                f"{self.address.origin} did not end its answer in {self.deadline:g} s", status=LATE
-            )
+            raise self._late()
         pairs = tuple((name.lower(), value) for name, value in answer.getheaders())
         return HttpAnswer(answer.status, pairs, found, odd)
 
-    def _opened(self) -> http.client.HTTPConnection:
+    def _late(self) -> CollectorError:
+        what = (
+            f"did not end its answer in {self.deadline:g} s"
+            if self.clock() < self.ends
+            else "did not end its answers in the time for all of them"
+        )
+        return CollectorError(f"{self.address.origin} {what}", status=LATE)
+
+    def _opened(self, timeout: float) -> http.client.HTTPConnection:
         host, port = self.address.host, self.address.port
         if self.address.scheme == "http":
-            connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT)
+            connection = http.client.HTTPConnection(host, port, timeout=timeout)
         else:
             context = ssl.create_default_context()
-            connection = http.client.HTTPSConnection(host, port, timeout=TIMEOUT, context=context)
+            connection = http.client.HTTPSConnection(host, port, timeout=timeout, context=context)
         connection.response_class = _Response
         return connection
 
