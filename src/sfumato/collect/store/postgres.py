@@ -56,6 +56,7 @@ CREATE TABLE daily(campaign integer, day date, outcome text, count bigint NOT NU
     PRIMARY KEY(campaign, day, outcome));
 CREATE TABLE token(hash bytea PRIMARY KEY, role text NOT NULL, label text NOT NULL, expires date);
 """
+TABLES = {"campaign", "report", "withdrawn", "daily", "token"}
 # In a table that stores of earlier versions do not have: they remembered such ids for ever.
 UNSEEN = """CREATE TABLE unseen(campaign integer, id bytea, day date NOT NULL,
     CONSTRAINT unseen_key PRIMARY KEY(campaign, id))"""
@@ -96,8 +97,17 @@ class PostgresStore:
             cursor.execute("SELECT to_regclass('unseen') IS NULL")
             if _one(cursor)[0] and create:
                 cursor.execute(UNSEEN)
-            cursor.execute("SELECT value FROM sfumato_meta WHERE key = 'version'")
+            cursor.execute("SELECT max(value) FROM sfumato_meta WHERE key = 'version'")
             version = _one(cursor)[0]
+            # Behind a view may stand work without end.
+            cursor.execute(
+                "SELECT ours, relkind::text FROM unnest(%s::text[]) AS ours JOIN pg_class"
+                " ON pg_class.oid = to_regclass(ours)",
+                ([*TABLES, "unseen"],),
+            )
+            kinds = dict(cursor.fetchall())
+            if version is None or not kinds.keys() >= TABLES or set(kinds.values()) != {"r"}:
+                raise StoreError(f"{self.where} is no store of campaigns")
             if version != str(VERSION):
                 raise StoreError(f"{self.where} is a store of version {version}, not {VERSION}")
             cursor.execute("SHOW track_commit_timestamp")

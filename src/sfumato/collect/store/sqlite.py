@@ -480,7 +480,24 @@ def _is_new(connection: sqlite3.Connection, where: str, create: bool) -> bool:
             f"{where} is no store of campaigns"
             + (f" that this Sfumato reads (version {version})" if version else "")
         )
+    _check_tables(connection, where)
     return False
+
+
+def _check_tables(connection: sqlite3.Connection, where: str) -> None:
+    """Refuse tables that are not as we make them: behind a view, a trigger or a computed column
+    may stand work without end. Whatever else is in the file is not read.
+    """
+    found = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+    missing = {statement.strip() for statement in SCHEMA.split(";\n")} - {
+        "",
+        *(sql for _, _, sql in found),
+    }
+    unseen = [sql for _, name, sql in found if name == "unseen"]
+    if missing or unseen not in ([], [UNSEEN.replace("IF NOT EXISTS ", "")]):
+        raise StoreError(f"{where} is no store of campaigns: its tables are not as Sfumato's are")
+    if any(kind == "trigger" for kind, _, _ in found):
+        raise StoreError(f"{where} has triggers, which no store of campaigns has")
 
 
 def _create(path: Path) -> None:
