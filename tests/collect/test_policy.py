@@ -6,6 +6,8 @@ import json
 import math
 import os
 import random
+import shutil
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +20,7 @@ from tests.collect.speaking import CAMPAIGN, speaking
 from typer.testing import CliRunner
 
 from sfumato.cli import app
+from sfumato.collect.assets import STATIC
 from sfumato.collect.canonical import digest
 from sfumato.collect.client import Client
 from sfumato.collect.own_ledger import own_ledger
@@ -313,7 +316,9 @@ def test_synthetic_people_have_no_limits(home):
 # --- one server, one person, one account
 
 SPELLINGS = ("localhost", "LOCALHOST", "127.0.0.1", "127.1", "0x7f.1", "0x7F000001", "2130706433",
-             "127.0.0.1.", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "x.localhost")  # fmt: skip
+             "127.0.0.1.", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "x.localhost",
+             "ip6-localhost", "ip6-loopback", "localhost.localdomain", "localhost6", "[::1]",
+             "[64:ff9b::7f00:1]", "[::7f00:1]", "0.0.0.0", "[::]")  # fmt: skip
 
 
 def test_every_spelling_of_a_server_is_one_account(home):
@@ -326,6 +331,22 @@ def test_every_spelling_of_a_server_is_one_account(home):
             run(f"send {url.replace('127.0.0.1', name)} me.csv")
         assert len(bodies) == 5 and len(set(bodies)) == 1, "the one report, again and again"
     assert len(list((home / "ledgers").glob("*.ledger"))) == 1
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed")
+def test_a_browser_knows_a_server_by_the_same_name():
+    others = ("a.org", "A.ORG.", "a.org:80", "192.0.2.1", "[::ffff:192.0.2.1]", "[64:ff9b::5]",
+              "[::ffff:c000:201]:8000", "[2001:DB8:0::0:1]", "[::ffff:5]", "[fe80::1:2]", "[::5]",
+              "[1:2:3:4:5:6:7:8]", "notlocalhost", "ip6-localhost.org", "xn--bcher-kva.example",
+              "[64:ff9b:1::7f00:1]", "127.0.0.1.org")  # fmt: skip
+    urls = [f"http://{name}/c" for name in (*SPELLINGS, *others)]
+    script = f"""import {{ account }} from "{STATIC / "sfumato.js"}";
+        console.log(JSON.stringify({json.dumps(urls)}.map(account)));"""
+    command = ["node", "--input-type=module", "-e", script]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    ours = [Address.parse(url).server.removeprefix("https://") for url in urls]
+    # A browser writes the colon of the port always, and Python only where there is a port.
+    assert [each.removesuffix(":") for each in json.loads(told)] == ours
 
 
 def test_servers_are_told_apart_by_host_and_port_alone():

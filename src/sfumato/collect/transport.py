@@ -30,6 +30,10 @@ LATE = 598  # the status of an answer that did not end; it is not asked for agai
 MOST_ANSWER = 64 << 20  # bytes of an answer that are read
 USUAL_PORTS = {"http": 80, "https": 443}
 LOOPBACK = "127.0.0.1"  # stands for every name by which a machine calls itself
+# Names by which machines call themselves, and where IPv6 holds an address of IPv4: as it was once
+# written, mapped, and behind NAT64.
+LOCAL_NAMES = re.compile(r"(.+\.)?localhost|localhost(\.localdomain|[46])|ip6-(localhost|loopback)")
+HOLDS_IPV4 = tuple(map(ipaddress.IPv6Network, ("::/96", "::ffff:0:0/96", "64:ff9b::/96")))
 RETRIED = (408, 429, 500, 502, 503, 504)
 
 
@@ -119,11 +123,10 @@ def canonical_host(host: str) -> str:
     try:
         address = ipaddress.ip_address(number)
     except ValueError:
-        return LOOPBACK if name == "localhost" or name.endswith(".localhost") else name
-    address = getattr(address, "ipv4_mapped", None) or address
-    if address.version == 6 and 1 < int(address) < 1 << 32:  # IPv4 as it was once written
-        address = ipaddress.ip_address(int(address))
-    return LOOPBACK if address.is_loopback or address.is_unspecified else str(address)
+        return LOOPBACK if LOCAL_NAMES.fullmatch(name) else name
+    if any(address in network for network in HOLDS_IPV4):
+        address = ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+    return LOOPBACK if address.is_loopback or int(address) <= 1 else str(address)  # :: and ::1
 
 
 def _bracketed(host: str) -> str:
