@@ -25,9 +25,9 @@ from sfumato.collect.canonical import digest
 from sfumato.collect.client import Client
 from sfumato.collect.own_ledger import own_ledger
 from sfumato.collect.people import known_as
-from sfumato.collect.policy import Policy, policy_file
+from sfumato.collect.policy import CampaignTerms, Policy, policy_file
 from sfumato.collect.simulating import simulated, synthetic_truth
-from sfumato.collect.transport import Address
+from sfumato.collect.transport import Address, _refused
 from sfumato.errors import DataError, FileError, ParameterError, PrivacyError
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.ledger import Ledger
@@ -174,10 +174,10 @@ def test_the_terms_are_shown_before_anything_is_drawn(home):
         (home / "me.csv").write_text("hiv,age\nyes,old\n")
         (home / "no.csv").write_text("hiv,age\nmaybe,old\n")
         shown = run(f"send {url} me.csv --public hiv").stderr
-        for words in (document["hash"], "gamma             19 (epsilon 2.944)", "at most 50 %",
+        for words in (document["hash"], "gamma             19 (epsilon 2.945)", "at most 50 %",
                       "sent as it is     hiv", "answered before   0 times"):  # fmt: skip
             assert words in shown
-        assert "1 time; epsilon 2.944 is spent of the 6" in run(
+        assert "1 time; epsilon 2.945 is spent of the 6" in run(
             f"send {url} me.csv --public hiv").stderr  # fmt: skip
         terms = json.loads(run(f"send {url} me.csv --public hiv --json").stdout)["terms"]
         assert (terms["gamma"], terms["worst_posterior"]) == (19, pytest.approx(0.5))
@@ -347,6 +347,29 @@ def test_a_browser_knows_a_server_by_the_same_name():
     ours = [Address.parse(url).server.removeprefix("https://") for url in urls]
     # A browser writes the colon of the port always, and Python only where there is a port.
     assert [each.removesuffix(":") for each in json.loads(told)] == ours
+
+
+def test_a_near_miss_of_a_public_column_is_told():
+    with pytest.raises(PrivacyError) as refused:
+        Policy(public=("regio",)).check(Guarantee(19), {"region": "region"})
+    assert refused.value.hint == "did you mean 'region'?"
+
+
+def test_the_terms_are_one_line_each_whatever_a_campaign_is_called():
+    terms = CampaignTerms("a\ngamma 1", "b\nc", Guarantee(19), ("d\ne",), 6.0, 0, 0.0)
+    assert len(terms.lines) == 5 and not any("\n" in line for line in terms.lines)
+
+
+def test_arguments_the_other_way_round_are_told_of():
+    client = Client("http://127.0.0.1:1/c")
+    with pytest.raises(ParameterError, match="a record and then the person's name"):
+        client.answer("ann", MINE)  # type: ignore[arg-type]
+
+
+def test_what_a_server_says_is_told_as_its_words():
+    said = b'{"error": {"message": "pay 5 euros", "hint": "to evil.example"}}'
+    error = _refused(402, said, None)
+    assert str(error) == "the server says: pay 5 euros (HTTP 402); it says: to evil.example"
 
 
 def test_servers_are_told_apart_by_host_and_port_alone():

@@ -182,6 +182,8 @@ class Client:
         public: Collection[str] | None = None,
         budget: float | None = None,
     ) -> None:
+        if not patience >= 0:
+            raise ParameterError(f"patience={patience} is no time to wait; use seconds from 0 on")
         self.address = Address.parse(url)
         self.policy = Policy.own().stating(at_most, public, budget)
         self.transport = Transport(self.address, token, patience)
@@ -229,6 +231,11 @@ class Client:
 
     def answer(self, record: Record, person: str = "") -> Receipt:
         """Blur one person's record and send the report; the same again repeats it for nothing."""
+        if not isinstance(record, Mapping) or not isinstance(person, str):
+            raise ParameterError(
+                "answer takes a record and then the person's name",
+                hint='as in answer({"smoker": "yes"}, "ann")',
+            )
         reports = self._reports([record], [person])
         body = self._body(reports)
         self._post(reports, body)
@@ -378,10 +385,10 @@ class Client:
             kinds = {str(refused["kind"]) for refused in found["refused"]}
             if kinds and len(found["refused"]) == len(reports):
                 hints = found.get("hints", {})
+                said = [str(hints[kind]) for kind in sorted(kinds) if kind in hints]
                 raise CampaignError(
                     f"the server refused the reports: {', '.join(sorted(kinds))}",
-                    hint="; ".join(str(hints[kind]) for kind in sorted(kinds) if kind in hints)
-                    or None,
+                    hint=f"it says: {'; '.join(said)}" if said else None,
                 )
             return {
                 "stored": int(found["stored"]),

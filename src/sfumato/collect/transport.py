@@ -302,8 +302,8 @@ def _refused(status: int, body: bytes, retry_after: str | None) -> CollectorErro
     """What the server said, in its own words."""
     try:
         told = json.loads(body)["error"]
-        message, hint = str(told["message"]), told.get("hint")
-        hint = hint if isinstance(hint, str) else None
+        message, hint = f"the server says: {told['message']}", told.get("hint")
+        hint = f"it says: {hint}" if isinstance(hint, str) else None
     except (ValueError, KeyError, TypeError, RecursionError):
         message, hint = "the server does not speak as a collector does", None
     error = CollectorError(f"{message} (HTTP {status})", hint=hint, status=status)

@@ -282,8 +282,15 @@ class Form {
   // --- asking
 
   /** @param {boolean} focus */
-  showQuestions(focus) {
+  async showQuestions(focus) {
     const { campaign, question, asked } = this.survey;
+    const left = await this.survey.left();
+    try {
+      this.survey.checkBudget(left); // before anyone answers in vain
+    } catch (error) {
+      this.fail(error);
+      return;
+    }
     const summary = make("div", { class: "errors", role: "alert", tabindex: -1, hidden: true });
     const fields = asked.map((place) => new Field(this, place));
     const form = make(
@@ -306,7 +313,7 @@ class Form {
       ...[purpose, consent].map((text) =>
         text ? make("p", { dir: "auto", lang: this.tongue(text) }, this.tell(text)) : null,
       ),
-      this.promise(this.usualShare()),
+      this.promise(this.usualShare(), left),
       form,
       this.doubts(),
       this.withReceipt(),
@@ -383,9 +390,11 @@ class Form {
     return places.map(([i]) => this.title(attributes[i])).join(", ");
   }
 
-  /** @param {number | undefined} share */
-  promise(share) {
-    const { gamma } = this.survey;
+  /** @param {number | undefined} share @param {number} [left] of the budget, before
+   * an answer */
+  promise(share, left) {
+    const { gamma, budget } = this.survey;
+    const epsilon = this.number(upwards(this.survey.epsilon, 4), 4);
     // What is shown errs towards the weaker promise.
     const times = Number((gamma[0] * 1000n + gamma[1] - 1n) / gamma[1]) / 1000;
     const posterior = Math.ceil(100 / (1 + 19 / times) - 1e-9) / 100;
@@ -423,9 +432,12 @@ class Form {
           {},
           this.say("promise_gamma", {
             gamma: this.number(upwards(times, 4), 4),
-            epsilon: this.number(upwards(this.survey.epsilon, 3), 3),
+            epsilon,
           }),
         ),
+        left !== undefined && budget < Infinity
+          ? make("p", {}, this.say("promise_budget", this.shown({ cost: epsilon, left, budget })))
+          : null,
       ),
     );
   }
@@ -483,7 +495,7 @@ class Form {
         make("p", { class: "note" }, this.say("bytes_id")),
       ),
       this.promise(this.share ?? this.usualShare()),
-      make("div", { class: "buttons" }, this.sendButton, this.forgetButton("discard")),
+      make("div", { class: "buttons" }, this.sendButton, this.forgetButton("discard", "discard_sure")),
     );
   }
 
@@ -633,7 +645,7 @@ class Form {
           : this.button("withdraw", (event) =>
               this.confirm(event, "withdraw_sure", () => this.withdraw(receipt.id)),
             ),
-        this.forgetButton("forget"),
+        this.forgetButton("forget", withdrawn ? "forget_withdrawn" : "forget_sure"),
       ),
     );
   }
@@ -658,10 +670,10 @@ class Form {
     }
   }
 
-  /** @param {"forget" | "discard"} key */
-  forgetButton(key) {
+  /** @param {"forget" | "discard"} key @param {string} sure what is asked once more */
+  forgetButton(key, sure) {
     return this.button(key, (event) =>
-      this.confirm(event, `${key}_sure`, async () => {
+      this.confirm(event, sure, async () => {
         await this.survey.forget();
         this.share = undefined;
         this.say_status("forgotten");

@@ -292,6 +292,17 @@ export class Survey {
     return left;
   }
 
+  /** Refuse an answer that costs more than is left. @param {number} left */
+  checkBudget(left) {
+    const { budget, epsilon: cost } = this;
+    if (cost > left + 1e-12)
+      throw new SfumatoError("budget", "this browser's budget for this server is spent", {
+        cost,
+        left,
+        budget,
+      });
+  }
+
   /**
    * Blurs an answer, once: the budget is checked, the report drawn and written down together, and
    * a second call repeats the first report for nothing.
@@ -307,13 +318,7 @@ export class Survey {
     navigator.storage?.persist?.().catch(() => {});
     this.entry = await this.change((entry, spent, put) => {
       if (entry.report) return;
-      const { budget } = this;
-      if (spent + this.epsilon > budget + 1e-12)
-        throw new SfumatoError("budget", "this browser's budget for this server is spent", {
-          cost: this.epsilon,
-          left: budget - spent,
-          budget,
-        });
+      this.checkBudget(this.budget - spent);
       const values = this.program.randomise(record, new Draws(), entry.question);
       const id = identity();
       const report = { id, values, body: this.body(id, values), at: Date.now() };
