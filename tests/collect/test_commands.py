@@ -278,7 +278,7 @@ def test_ledgers_are_where_the_system_puts_what_must_not_be_lost(
 ):
     for name in ("SFUMATO_LEDGERS", "XDG_DATA_HOME", "LOCALAPPDATA"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(own_ledger.sys, "platform", platform)
+    monkeypatch.setattr(sys, "platform", platform)
     monkeypatch.setenv(variable, str(tmp_path))
     assert own_ledger.ledger_folder() == tmp_path / below
 

@@ -29,7 +29,7 @@ from sfumato.mechanisms.steps import Draws
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.privacy.ledger import Ledger
 from sfumato.randomness import Keystream, secure
-from sfumato.received import Received, shown, slips_told
+from sfumato.received import Received, refuse_malformed, shown
 from sfumato.table import Table, read
 
 MOST_REPORTS, MOST_BYTES = 1000, 256 << 10  # that a server takes at once
@@ -195,7 +195,7 @@ class Client:
     def survey(self) -> Survey:
         """The campaign, fetched once and checked."""
         document = self.transport.get(self.address.campaign)
-        with slips_told(f"what {self.address.origin} says of '{self.address.name}'"):
+        with refuse_malformed(f"what {self.address.origin} says of '{self.address.name}'"):
             survey = Survey(document)
         if not survey.open:
             raise CampaignError(f"'{self.address.name}' takes no answers now")
@@ -381,7 +381,7 @@ class Client:
 
     def _post(self, reports: Sequence[Mapping[str, Any]], body: bytes) -> Any:
         found = self.transport.post(f"{self.address.campaign}/reports", body)
-        with slips_told(f"the answer of {self.address.origin}"):
+        with refuse_malformed(f"the answer of {self.address.origin}"):
             kinds = {str(refused["kind"]) for refused in found["refused"]}
             if kinds and len(found["refused"]) == len(reports):
                 hints = found.get("hints", {})

@@ -4,14 +4,13 @@ see before anything is drawn.
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from sfumato.errors import FileError, ParameterError, PrivacyError, SfumatoError, listing, near_miss
+from sfumato.files import user_folder
 from sfumato.printable import json_number, one_line, upwards
 from sfumato.privacy.guarantee import PRIOR, Gamma, Guarantee
 from sfumato.received import MOST_ATTRIBUTES, MOST_NUMBER, Received, parsed_toml, read_text
@@ -181,16 +180,5 @@ def policy_file() -> Path | None:
     """Where this user's policy stands: `sfumato/policy.toml` where the system keeps settings; None
     where an account has no such place.
     """
-    stated = os.environ.get("XDG_CONFIG_HOME")
-    try:
-        if stated:
-            folder = Path(stated)
-        elif sys.platform == "win32":
-            folder = Path(os.environ.get("APPDATA") or Path.home() / "AppData/Roaming")
-        elif sys.platform == "darwin":
-            folder = Path.home() / "Library/Application Support"
-        else:
-            folder = Path.home() / ".config"
-    except RuntimeError:
-        return None
-    return folder / "sfumato" / "policy.toml"
+    folder = user_folder("config")
+    return None if folder is None else folder / "policy.toml"

@@ -168,14 +168,14 @@ class Transport:
         return self._json("POST", path, body)
 
     def _json(self, method: str, path: str, body: bytes | None) -> Any:
-        found = self._settled(partial(self._granted, method, path, body))
+        found = self._retried(partial(self._granted, method, path, body))
         return parsed_json(found.body, f"the answer of {self.address.origin}")
 
     def look(self, path: str, headers: Mapping[str, str]) -> HttpAnswer:
         """Whatever a server answers to these very headers, redirections and refusals too."""
-        return self._settled(partial(self._once, "GET", path, None, headers))
+        return self._retried(partial(self._once, "GET", path, None, headers))
 
-    def _settled(self, ask: Callable[[], HttpAnswer]) -> HttpAnswer:
+    def _retried(self, ask: Callable[[], HttpAnswer]) -> HttpAnswer:
         start, wait = self.clock(), FIRST_WAIT
         while True:
             try:
@@ -301,12 +301,12 @@ def _odd(answer: http.client.HTTPResponse) -> bool:
 def _refused(status: int, body: bytes, retry_after: str | None) -> CollectorError:
     """What the server said, in its own words."""
     try:
-        told = json.loads(body)["error"]
-        message, hint = f"the server says: {told['message']}", told.get("hint")
+        error = json.loads(body)["error"]
+        message, hint = f"the server says: {error['message']}", error.get("hint")
         hint = f"it says: {hint}" if isinstance(hint, str) else None
     except (ValueError, KeyError, TypeError, RecursionError):
         message, hint = "the server does not speak as a collector does", None
-    error = CollectorError(f"{message} (HTTP {status})", hint=hint, status=status)
+    refusal = CollectorError(f"{message} (HTTP {status})", hint=hint, status=status)
     seconds = retry_after or ""
-    error.facts["wait"] = int(seconds) if re.fullmatch("[0-9]{1,9}", seconds) else 0
-    return error
+    refusal.facts["wait"] = int(seconds) if re.fullmatch("[0-9]{1,9}", seconds) else 0
+    return refusal

@@ -27,7 +27,7 @@ from sfumato.collect.manifest import Manifest, Published
 from sfumato.collect.transport import Address, CollectorError, HttpAnswer, Transport
 from sfumato.errors import ParameterError, SfumatoError, listing
 from sfumato.privacy.guarantee import PRIOR
-from sfumato.received import MOST_JSON_BYTES, parsed_json, shown, slips_told
+from sfumato.received import MOST_JSON_BYTES, parsed_json, refuse_malformed, shown
 
 PATIENCE = 10.0  # seconds for which an unanswered request is tried again
 MOST_SECONDS = 600.0  # for all requests together
@@ -118,12 +118,7 @@ def verify(
     """Fetch page, files and campaign as browsers do, and compare them with a manifest, or else with
     the installed package; the campaign with a file where one is given.
     """
-    address = Address.parse(url)
-    if "/dashboard" in urlsplit(url).path:
-        raise ParameterError(
-            "a dashboard asks nothing of anyone, and is not verified",
-            hint=f"the form is at {address.origin}/{address.name}",
-        )
+    address = _form_at(url)
     installed = Published.of(Assets.load())
     published = installed if manifest is None else manifest.published
     ends = time.monotonic() + MOST_SECONDS
@@ -142,24 +137,38 @@ def verify(
     if document is not None and manifest is not None:
         stated = {**manifest.campaign, "open": document.get("open")}  # which changes with the day
         found += _campaign_differences(document, stated, "the manifest")
-    notes = []
-    if campaign is None and manifest is None:
-        notes.append(
-            "the campaign was compared with itself alone; give its file, or a manifest, to see "
-            "whether it is the one it should be"
-        )
-    if published.version != installed.version:
-        notes.append(
-            f"the manifest is of version {published.version} and this is {installed.version}: "
-            "scripts were compared with the manifest, not with this package"
-        )
-    elif published != installed:
+    if published.version == installed.version and published != installed:
         found.append("the manifest: it names other files than this version has")
+    notes = list(_notes(campaign, manifest, installed.version))
     short = None if found or document is None else Manifest.of(published, document).digest
     requests = look.asked.total()
     return Verified(
         url, published.version, len(published.files), requests, seen, short, notes, found
     )
+
+
+def _form_at(url: str) -> Address:
+    address = Address.parse(url)
+    if "/dashboard" in urlsplit(url).path:
+        raise ParameterError(
+            "a dashboard asks nothing of anyone, and is not verified",
+            hint=f"the form is at {address.origin}/{address.name}",
+        )
+    return address
+
+
+def _notes(campaign: Campaign | None, manifest: Manifest | None, version: str) -> Iterator[str]:
+    """What was not compared, or with something else than this package."""
+    if campaign is None and manifest is None:
+        yield (
+            "the campaign was compared with itself alone; give its file, or a manifest, to see "
+            "whether it is the one it should be"
+        )
+    if manifest is not None and manifest.published.version != version:
+        yield (
+            f"the manifest is of version {manifest.published.version} and this is {version}: "
+            "scripts were compared with the manifest, not with this package"
+        )
 
 
 def _pages(url: str, address: Address) -> list[str]:
@@ -393,7 +402,7 @@ def _checked(document: Mapping[str, Any] | None) -> tuple[CampaignSeen | None, l
     if document is None:
         return None, []
     try:
-        with slips_told("its JSON"):
+        with refuse_malformed("its JSON"):
             survey = Survey(document)
             stated = {name: document[name] for name in ("domain", "program", "round")}
             read = frozen_parts(survey.domain, survey.program, int(document["round"]))

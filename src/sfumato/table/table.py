@@ -37,7 +37,7 @@ from sfumato.mechanisms.base import Mechanism, rows_of
 from sfumato.mechanisms.registry import from_spec
 from sfumato.notebook import MOST_LINES, Framed, html_facts
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.received import MOST_COPIES, Received, shown, slips_told
+from sfumato.received import MOST_COPIES, Received, refuse_malformed, shown
 from sfumato.table.turns import Turn
 
 METADATA_KEY = b"sfumato"
@@ -125,7 +125,7 @@ class Provenance:
         shuffled, release = False, None
         if form != FIRST_FORMAT:
             shuffled, release = given["shuffled"].flag(), _release_in(given)
-        with slips_told("this file's description"):
+        with refuse_malformed("this file's description"):
             mechanism = from_spec(description)
         turn = Turn.from_dict(given["turn"]) if "turn" in description else None
         return cls(mechanism, secure, copies, shuffled, release, turn=turn)

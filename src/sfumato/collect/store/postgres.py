@@ -32,7 +32,7 @@ from sfumato.collect.store.base import (
 )
 from sfumato.engines.postgres import PostgresDatabase
 from sfumato.errors import ServerError, StoreError
-from sfumato.received import parsed_json, slips_told
+from sfumato.received import parsed_json, refuse_malformed
 
 if TYPE_CHECKING:
     from psycopg import Connection, Cursor
@@ -288,7 +288,7 @@ class PostgresStore:
 
     def bodies(self, campaign: int) -> Iterator[bytes]:
         with (
-            self._told(),
+            self._store_errors(),
             self._connection() as connection,
             connection.transaction(),
             connection.cursor("sfumato_bodies") as cursor,
@@ -306,7 +306,7 @@ class PostgresStore:
 
     def shown(self, campaign: int) -> dict[str, Any] | None:
         ((text,),) = self._rows("SELECT shown FROM campaign WHERE number = %s", (campaign,))
-        with slips_told(f"{self.where}'s last figures"):  # which may be infinite
+        with refuse_malformed(f"{self.where}'s last figures"):  # which may be infinite
             return None if text is None else dict(json.loads(text))
 
     def show(
@@ -405,18 +405,18 @@ class PostgresStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[Cursor[Any]]:
-        with self._lock, self._told():
+        with self._lock, self._store_errors():
             self._writing = self._connected(self._writing)
             with self._writing.transaction(), self._writing.cursor() as cursor:
                 yield cursor
 
     def _rows(self, statement: str, values: Any = ()) -> list[Any]:
-        with self._read_lock, self._told():
+        with self._read_lock, self._store_errors():
             self._reading = self._connected(self._reading)
             return self._reading.execute(statement, values).fetchall()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _store_errors(self) -> Iterator[None]:
         """PostgreSQL's complaints as one line of ours."""
         import psycopg
 

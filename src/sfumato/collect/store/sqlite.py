@@ -32,7 +32,7 @@ from sfumato.collect.store.base import (
 )
 from sfumato.errors import FileError, StoreError
 from sfumato.files import sync_folder
-from sfumato.received import check_file, parsed_json, slips_told
+from sfumato.received import check_file, parsed_json, refuse_malformed
 
 VERSION = 1
 PATIENCE = 5.0  # seconds to wait for another writer
@@ -108,7 +108,7 @@ class SqliteStore:
         served = _served(path) if serve else None
         if create and not path.exists():
             _create(path)
-        with _told(f"'{path}'"):
+        with _store_errors(f"'{path}'"):
             connection = opened(str(path))
             _prepare(connection, f"'{path}'", create)
             if serve:  # what a crash left in the log counts as committed now: have it on disk
@@ -297,7 +297,7 @@ class SqliteStore:
         return "stored" if found else "unknown"
 
     def bodies(self, campaign: int) -> Iterator[bytes]:
-        with _told(self.where):
+        with _store_errors(self.where):
             connection = self._connect(str(self.path))
             try:
                 connection.execute("BEGIN")  # all parts are of one moment
@@ -318,7 +318,7 @@ class SqliteStore:
 
     def shown(self, campaign: int) -> dict[str, Any] | None:
         ((text,),) = self._rows("SELECT shown FROM campaign WHERE number = ?", (campaign,))
-        with slips_told(f"{self.where}'s last figures"):  # which may be infinite
+        with refuse_malformed(f"{self.where}'s last figures"):  # which may be infinite
             return None if text is None else dict(json.loads(text))
 
     def show(
@@ -363,7 +363,7 @@ class SqliteStore:
         """Write every page anew: cells stand in a page in the order in which they came."""
         if self._new_unseen or self._forgotten != utc_today():
             self._forget_unseen()
-        with self._lock, _told(self.where):
+        with self._lock, _store_errors(self.where):
             if self._changed:
                 self._writing.execute("VACUUM")
                 self._changed = False
@@ -371,7 +371,7 @@ class SqliteStore:
 
     def _move_log(self, patience: float) -> None:
         """Move what the log holds into the database, and cut the log to nothing."""
-        with self._lock, _told(self.where):
+        with self._lock, _store_errors(self.where):
             self._writing.execute(f"PRAGMA busy_timeout = {round(1e3 * patience)}").fetchall()
             try:
                 self._writing.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -394,7 +394,7 @@ class SqliteStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Cursor]:
-        with self._lock, _told(self.where):
+        with self._lock, _store_errors(self.where):
             cursor = self._writing.cursor()
             cursor.execute("BEGIN IMMEDIATE")
             try:
@@ -406,7 +406,7 @@ class SqliteStore:
                 raise
 
     def _rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
-        with self._read_lock, _told(self.where):
+        with self._read_lock, _store_errors(self.where):
             return self._reading.execute(statement, values).fetchall()
 
 
@@ -465,7 +465,7 @@ def _prepare(connection: sqlite3.Connection, where: str, create: bool) -> None:
 
 def _check(path: Path, create: bool, connect: Connect) -> None:
     """Refuse a file that is no store, before anything is set or written."""
-    with _told(f"'{path}'"), closing(connect(str(path))) as connection:
+    with _store_errors(f"'{path}'"), closing(connect(str(path))) as connection:
         _is_new(connection, f"'{path}'", create)
 
 
@@ -548,7 +548,7 @@ def _token(row: Sequence[Any]) -> Token:
 
 
 @contextmanager
-def _told(where: str) -> Iterator[None]:
+def _store_errors(where: str) -> Iterator[None]:
     """SQLite's complaints as one line of ours."""
     try:
         yield

@@ -245,9 +245,9 @@ class KeepOrDraw(Action):
     def __post_init__(self) -> None:
         self.check_columns()
         self.check(self.keep <= ONE, f"keep {self.keep}", "use 0 <= keep <= 2^32")
-        law = self.weights
+        weights = self.weights
         self.check(
-            law is None or (len(law) == self.size and sum(law) == ONE),
+            weights is None or (len(weights) == self.size and sum(weights) == ONE),
             f"weights that do not fit its {self.size} values",
             "give one a value, of sum 2^32",
         )
@@ -266,11 +266,15 @@ class KeepOrDraw(Action):
 
     @property
     def gamma(self) -> Gamma:
-        least = Fraction(min(self.weights), ONE) if self.weights else Fraction(1, self.size)
         if self.size == 1 or self.keep == 0:
             return Fraction(1)
-        drawn = (ONE - self.keep) * least
+        drawn = (ONE - self.keep) * self.least
         return 1 + self.keep / drawn if drawn else math.inf
+
+    @property
+    def least(self) -> Fraction:
+        """The least probability of a value that is drawn."""
+        return Fraction(min(self.weights), ONE) if self.weights else Fraction(1, self.size)
 
     @property
     def gives_all(self) -> bool:
@@ -334,7 +338,8 @@ class TableStep(CodesStep):
     @property
     def gamma(self) -> Gamma:
         return max(
-            Fraction(1), *(quotient(max(law), min(law)) for law in zip(*self.weights, strict=True))
+            Fraction(1),
+            *(quotient(max(column), min(column)) for column in zip(*self.weights, strict=True)),
         )
 
     @property
