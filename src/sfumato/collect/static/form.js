@@ -284,9 +284,8 @@ class Form {
   /** @param {boolean} focus */
   async showQuestions(focus) {
     const { campaign, question, asked } = this.survey;
-    const left = await this.survey.left();
     try {
-      this.survey.checkBudget(left); // before anyone answers in vain
+      this.survey.checkBudget(await this.survey.left()); // before anyone answers in vain
     } catch (error) {
       this.fail(error);
       return;
@@ -313,7 +312,7 @@ class Form {
       ...[purpose, consent].map((text) =>
         text ? make("p", { dir: "auto", lang: this.tongue(text) }, this.tell(text)) : null,
       ),
-      this.promise(this.usualShare(), left),
+      this.promise(this.usualShare()),
       form,
       this.doubts(),
       this.withReceipt(),
@@ -390,11 +389,9 @@ class Form {
     return places.map(([i]) => this.title(attributes[i])).join(", ");
   }
 
-  /** @param {number | undefined} share @param {number} [left] of the budget, before
-   * an answer */
-  promise(share, left) {
-    const { gamma, budget } = this.survey;
-    const epsilon = this.number(upwards(this.survey.epsilon, 4), 4);
+  /** @param {number | undefined} share */
+  promise(share) {
+    const { gamma } = this.survey;
     // What is shown errs towards the weaker promise.
     const times = Number((gamma[0] * 1000n + gamma[1] - 1n) / gamma[1]) / 1000;
     const posterior = Math.ceil(100 / (1 + 19 / times) - 1e-9) / 100;
@@ -432,12 +429,9 @@ class Form {
           {},
           this.say("promise_gamma", {
             gamma: this.number(upwards(times, 4), 4),
-            epsilon,
+            epsilon: this.number(upwards(this.survey.epsilon, 4), 4),
           }),
         ),
-        left !== undefined && budget < Infinity
-          ? make("p", {}, this.say("promise_budget", this.shown({ cost: epsilon, left, budget })))
-          : null,
       ),
     );
   }
@@ -495,7 +489,7 @@ class Form {
         make("p", { class: "note" }, this.say("bytes_id")),
       ),
       this.promise(this.share ?? this.usualShare()),
-      make("div", { class: "buttons" }, this.sendButton, this.forgetButton("discard", "discard_sure")),
+      make("div", { class: "buttons" }, this.sendButton, this.forgetButton("discard")),
     );
   }
 
@@ -645,7 +639,7 @@ class Form {
           : this.button("withdraw", (event) =>
               this.confirm(event, "withdraw_sure", () => this.withdraw(receipt.id)),
             ),
-        this.forgetButton("forget", withdrawn ? "forget_withdrawn" : "forget_sure"),
+        this.forgetButton("forget"),
       ),
     );
   }
@@ -670,10 +664,10 @@ class Form {
     }
   }
 
-  /** @param {"forget" | "discard"} key @param {string} sure what is asked once more */
-  forgetButton(key, sure) {
+  /** @param {"forget" | "discard"} key */
+  forgetButton(key) {
     return this.button(key, (event) =>
-      this.confirm(event, sure, async () => {
+      this.confirm(event, `${key}_sure`, async () => {
         await this.survey.forget();
         this.share = undefined;
         this.say_status("forgotten");

@@ -25,10 +25,8 @@ export { Draws, Program, SfumatoError };
 const DAY = 86_400_000;
 const PATIENCE = 14 * DAY;
 
-/** Names by which machines call themselves; `LOCAL_NAMES` of the Python client. */
+/** Names by which machines call themselves. */
 const LOCAL = /^(.+\.)?localhost$|^localhost(\.localdomain|[46])$|^ip6-(localhost|loopback)$/;
-/** Where IPv6 holds an address of IPv4: as it was once written, mapped, and behind NAT64. */
-const HOLDS_IPV4 = ["0,0,0,0,0,0", "0,0,0,0,0,65535", "100,65435,0,0,0,0"];
 
 /** A server by one name, however it is spelt: by http or https, with or without the usual port, by
  * any name by which a machine calls itself. @param {string} origin */
@@ -39,20 +37,13 @@ export function account(origin) {
   return `${own ? "127.0.0.1" : host}:${["80", "443"].includes(port) ? "" : port}`;
 }
 
-/** The IPv4 address that one of IPv6 holds; any other host as it is. @param {string} host */
+/** The IPv4 address that one of IPv6 holds: as it was once written, mapped, or behind NAT64; any
+ * other host as it is. @param {string} host */
 function ipv4(host) {
-  if (!host.startsWith("[")) return host;
-  const [left, right] = host
-    .slice(1, -1)
-    .split("::")
-    .map((half) => half.split(":").filter(Boolean));
-  const zeros = Array(8 - left.length - (right ?? []).length).fill("0");
-  const groups = [...left, ...zeros, ...(right ?? [])].map((group) => parseInt(group, 16));
-  if (!HOLDS_IPV4.includes(groups.slice(0, 6).join())) return host;
-  return groups
-    .slice(6)
-    .flatMap((group) => [group >> 8, group & 255])
-    .join(".");
+  const found = /^\[(?:::ffff:(\w+):|(?:64:ff9b)?::(?:(\w+):)?)(\w*)\]$/.exec(host);
+  if (!found) return host;
+  const halves = [found[1] ?? found[2], found[3]].map((half) => parseInt(half || "0", 16));
+  return halves.flatMap((half) => [half >> 8, half & 255]).join(".");
 }
 
 /**
