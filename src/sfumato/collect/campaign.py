@@ -113,9 +113,9 @@ class Campaign:
         return self.program.guarantee(self.domain, self.sizes)
 
     @property
-    def sent_as_is(self) -> list[str]:
-        """What is sent as it is, in words."""
-        return list(self.program.sent_of(self.domain).values())
+    def sent_as_is(self) -> dict[str, str]:
+        """The columns of which something is sent as it is, with what in words."""
+        return self.program.sent_of(self.domain)
 
     @cached_property
     def packing(self) -> Packing:

@@ -372,7 +372,7 @@ def _announced(text: Text, mechanism: Mechanism, promise: Guarantee) -> int | No
     if budget is None or not promise.epsilon <= budget < 2 * promise.epsilon:
         raise text.error(
             ("budget", "epsilon") if budget else ("rounds",),
-            f"in rounds nobody answers twice, so one browser may spend {promise.epsilon:.4g} and "
+            f"in rounds nobody answers twice, so one browser may spend {promise.epsilon_words} and "
             f"less than twice that; found {'nothing' if budget is None else f'{budget:g}'}",
             hint=f"give epsilon = {once(promise)} under [budget]",
         )
@@ -446,6 +446,8 @@ def _mechanism(text: Text, domain: Domain, promise: Guarantee) -> Mechanism:
                 f"'{key}' is no parameter of {name} ({listing(known) or 'it has none'})",
                 near_miss(key, known),
             )
+        if known[key.replace("-", "_")].kind is bool:
+            text.get(("mechanism", key), bool, "true or false")
     for option in options.keys() & known.keys():
         if known[option].kind is Path:  # beside the campaign file, as its schema is
             options[option] = text.folder / str(options[option])

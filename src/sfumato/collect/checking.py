@@ -171,7 +171,7 @@ def _warnings(campaign: Campaign) -> Iterator[str]:
             "[mechanism] makes it noticeable"
         )
     if campaign.sent_as_is:
-        yield f"sent as they are, outside the promise: {', '.join(campaign.sent_as_is)}"
+        yield f"sent as they are, outside the promise: {', '.join(campaign.sent_as_is.values())}"
     if campaign.budget is not None and campaign.budget < campaign.guarantee.epsilon:
         yield (
             f"[budget] epsilon = {campaign.budget:g} is less than one answer costs "

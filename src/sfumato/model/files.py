@@ -33,7 +33,7 @@ from sfumato.model.numbers import NumberModel, NumberReports
 from sfumato.model.reports import Answers, Reports, Tallies
 from sfumato.model.whole import Whole, whole_tally
 from sfumato.observation import CellTally, Tally
-from sfumato.received import Received, slips_told
+from sfumato.received import Received, refuse_malformed
 
 MOST_COUNTS = 1 << 20
 MOST_COEFFICIENTS = 1 << 18  # of all pairs together that are written down; else they are learned
@@ -124,7 +124,7 @@ def open_model(path: str | Path) -> Model:
     (600, True)
     """
     where = f"'{path}'" if isinstance(path, str | Path) else shown(path)
-    with slips_told(where):
+    with refuse_malformed(where):
         return model_from(read_model(path), where)
 
 

@@ -36,7 +36,7 @@ from sfumato.errors import DataError, FileError, ParameterError, SchemaError, li
 from sfumato.mechanisms.base import Mechanism, rows_of
 from sfumato.mechanisms.registry import from_spec
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.received import MOST_COPIES, Received, shown, slips_told
+from sfumato.received import MOST_COPIES, Received, refuse_malformed, shown
 from sfumato.renderers.html import MOST_LINES
 from sfumato.result import Result
 from sfumato.table.round import Round
@@ -127,7 +127,7 @@ class Provenance:
         shuffled, release = False, None
         if form != FIRST_FORMAT:
             shuffled, release = given["shuffled"].flag(), _release_in(given)
-        with slips_told("this file's description"):
+        with refuse_malformed("this file's description"):
             mechanism = from_spec(description)
         turn = Round.from_dict(given["turn"]) if "turn" in description else None
         return cls(mechanism, secure, copies, shuffled, release, turn=turn)
