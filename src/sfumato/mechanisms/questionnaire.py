@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arguments import checked
-from sfumato.channels.foretelling import Plain, plain_variance
+from sfumato.channels.predicted import Plain, plain_variance
 from sfumato.channels.questions import Question, Questions, System
 from sfumato.domain import Category, Cells, Columns, Domain
 from sfumato.errors import ParameterError, SchemaError, Unanswerable, listing
@@ -365,7 +365,7 @@ class Questionnaire(Mechanism):
         whole = math.prod(part.attribute.size for part in cells)
         system = self._system.about(tuple(sorted(places)))
         if whole <= MOST_FORETOLD and system.interactions.size <= FORETOLD:
-            return self._channel(cells).foretold(weights, shares, order)
+            return self._channel(cells).predicted_variance(weights, shares, order)
         return self._roughly(places, laws, weights, order)
 
     @cached_property
@@ -375,7 +375,7 @@ class Questionnaire(Mechanism):
         system, columns = self._system, range(len(self._private))
         sizes = (
             [system.interactions.size]
-            if system.whole
+            if system.full
             else [system.about(axes).interactions.size for axes in self._asked_apart(columns)]
         )
         if max(sizes) <= FORETOLD:
@@ -397,7 +397,7 @@ class Questionnaire(Mechanism):
         where all questions are too many to be solved together, those about nothing else.
         """
         folded = self._least_folds
-        if folded and self._system.whole:
+        if folded and self._system.full:
             return any(not axes.isdisjoint(columns) for columns in folded)
         if any(columns <= axes for columns in folded):
             return True

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels.contrasts import Axes, Floats, Interactions
+from sfumato.channels.linear import Response
 from sfumato.channels.window import Windowed
 from sfumato.domain import Attribute, Cells, Domain, Numeric
 from sfumato.estimation.estimate import Estimate
@@ -103,41 +104,30 @@ class NumberReports:
         if self.ordered[axis]:
             return Reconstruction((axis,), *self.alone(self.columns[axis]), self.people)
         words = self.shape[axis]
-        gain, base = self._response(words)
-        return Measurement.answered((axis,), self.counts[axis, :words], gain=gain, base=base)
-
-    def _response(self, answers: int) -> tuple[float, float]:
-        """What k-ary response of so many answers adds to the true one, and what any has."""
-        total = float(self.mechanism.gamma) + answers - 1
-        return (float(self.mechanism.gamma) - 1) / total, 1 / total
+        response = Response.kary(float(self.mechanism.gamma), words, words)
+        return Measurement.answered((axis,), self.counts[axis, :words], response)
 
     def measurements(self, axes: Axes) -> tuple[Measurement | Reconstruction, ...]:
         found = [replace(self._singles[axis], axes=(place,)) for place, axis in enumerate(axes)]
         first = len(self.asked)
         for question, counts in zip(self.mechanism.pairs, self.counts[first:], strict=True):
             inside = tuple(axis for axis in question.columns if axis in axes)
-            told = self._told(question, counts[: question.answers], inside)
-            if told is not None:
+            if inside and (question.map is None or len(inside) == 2):
                 places = tuple(axes.index(axis) for axis in inside)
-                found.append(Measurement.answered(places, **told))
+                summed, response = self._answered(question, counts[: question.answers], inside)
+                found.append(Measurement.answered(places, summed, response))
         return tuple(found)
 
     def unbiased(self, axes: Axes) -> Floats | None:
         return None  # the measurements of any numbers are all that the reports say of them
 
-    def _told(self, question: Asked, counts: Floats, inside: Axes) -> dict[str, Any] | None:
-        """What the answers about two columns say of those that are asked about; None for
-        nothing.
-        """
-        answers = question.answers
-        gain, base = self._response(answers)
-        if len(inside) == 2:
-            return {"counts": counts, "gain": gain, "base": base, "groups": question.map}
-        if not inside or question.map is not None:
-            return None
-        table = counts.reshape([self.shape[axis] for axis in question.columns])
-        summed = table.sum(axis=1 - question.columns.index(inside[0]))
-        return {"counts": summed, "gain": gain, "base": base * answers / len(summed)}
+    def _answered(self, question: Asked, counts: Floats, inside: Axes) -> tuple[Floats, Response]:
+        """The counts of answers about two columns, summed to those that are asked about."""
+        gamma, groups = float(self.mechanism.gamma), question.map
+        if len(inside) == 1:
+            table = counts.reshape([self.shape[axis] for axis in question.columns])
+            counts = table.sum(axis=1 - question.columns.index(inside[0]))
+        return counts, Response.kary(gamma, question.answers, len(counts), groups)
 
 
 @dataclass(frozen=True, eq=False)

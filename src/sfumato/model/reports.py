@@ -11,7 +11,8 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from sfumato.channels.contrasts import Axes, Floats
-from sfumato.channels.questions import Question, Questions, System
+from sfumato.channels.linear import Response
+from sfumato.channels.questions import Question, Questions, System, pools_of
 from sfumato.domain import Cells
 from sfumato.errors import Unanswerable
 from sfumato.estimation.adjust import clip_and_scale
@@ -102,15 +103,6 @@ class Answers:
         shown = self.counts.sum(axis=(-2, -1)).sum(axis=rest)
         return np.atleast_1d(shown).ravel() / max(self.people, 1.0)
 
-    @cached_property
-    def _asked(self) -> list[tuple[int, int, bool]]:
-        """The axes of each question as bits, its answers, and whether it is folded."""
-        bits = [sum(1 << axis + self.public for axis in q.axes) for q in self.questions]
-        return [
-            (own, question.answers, question.groups is not None)
-            for own, question in zip(bits, self.questions, strict=True)
-        ]
-
     def measurements(self, axes: Axes) -> tuple[Measurement | Reconstruction, ...]:
         """What questions say of these axes. Folded ones that hold others too say nothing of them
         alone, and much by least squares over all questions: where that is known, it is all.
@@ -122,23 +114,26 @@ class Answers:
         return self._said[axes]
 
     def _says(self, axes: Axes) -> tuple[Measurement | Reconstruction, ...]:
-        wanted = sum(1 << axis for axis in axes)
-        beyond = any(folded and own & wanted not in (0, own) for own, _, folded in self._asked)
-        whole = self._reconstructed(axes) if beyond else None
-        return self._answered(axes, wanted) if whole is None else (whole,)
+        wanted = sum(1 << axis - self.public for axis in axes if axis >= self.public)
+        beyond = any(
+            question.groups is not None and question.bits & wanted not in (0, question.bits)
+            for question in self.questions
+        )
+        every = self._reconstructed(axes) if beyond else None
+        return self._answered(axes) if every is None else (every,)
 
-    def _answered(self, axes: Axes, wanted: int) -> tuple[Measurement, ...]:
-        """The answers to questions about these axes, as bits, those together that say the same."""
+    def _answered(self, axes: Axes) -> tuple[Measurement, ...]:
+        """The answers to questions about these axes, those together that say the same."""
+        shown = tuple(axis for axis in axes if axis < self.public)
+        own = tuple(axis - self.public for axis in axes if axis >= self.public)
         found = []
-        pooled: dict[tuple[int, int], list[int]] = {}
-        for number, (own, answers, folded) in enumerate(self._asked):
-            inside = own & wanted
-            if folded and inside == own:
-                found.append(self._measured(axes, own, [number], self.questions[number].groups))
-            elif inside and not folded:
-                pooled.setdefault((inside, answers), []).append(number)
-        for (inside, _), numbers in pooled.items():
-            found.append(self._measured(axes, inside, numbers))
+        for pool, numbers in pools_of(self.questions, own).items():
+            inside = tuple(axis + self.public for axis in pool.axes)
+            cells = math.prod(self.shape[axis] for axis in inside)
+            counts = np.sum([self._counts(number, inside, shown) for number in numbers], axis=0)
+            response = Response.kary(self.gamma, pool.answers, cells, pool.groups)
+            places = tuple(axes.index(axis) for axis in (*shown, *inside))
+            found.append(Measurement.answered(places, counts, response))
         return tuple(found)
 
     def _reconstructed(self, axes: Axes) -> Reconstruction | None:
@@ -184,32 +179,10 @@ class Answers:
         channel = Questions(self._system.about(own), own, every, sizes)
         return CountEvidence(self._all_people, channel)
 
-    def _measured(
-        self,
-        axes: Axes,
-        bits: int,
-        numbers: Sequence[int],
-        groups: Sequence[int] | None = None,
-    ) -> Measurement:
-        """What some questions say of those axes that they ask about, as one measurement."""
-        inside = tuple(axis for axis in axes if bits >> axis & 1)
-        counts = sum(self._counts(number, inside, axes) for number in numbers)
-        answers = self.questions[numbers[0]].answers
-        cells = math.prod(self.shape[axis] for axis in inside)
-        shown = tuple(axis for axis in axes if axis < self.public)
-        total = self.gamma + answers - 1
-        return Measurement.answered(
-            tuple(axes.index(axis) for axis in (*shown, *inside)),
-            np.asarray(counts),
-            gain=(self.gamma - 1) / total,
-            base=(1.0 if groups is not None else answers / cells) / total,
-            groups=groups,
-            public=math.prod(self.shape[axis] for axis in shown),
-        )
-
-    def _counts(self, number: int, inside: Axes, axes: Axes) -> Floats:
-        """The counts of a question's answers, summed to the axes that are asked about."""
-        shown = tuple(axis for axis in axes if axis < self.public)
+    def _counts(self, number: int, inside: Axes, shown: Axes) -> Floats:
+        """The counts of a question's answers, summed to the axes that are asked about, by those
+        public cells that are.
+        """
         key = (number, (*shown, *inside))
         if key not in self._kept:
             question = self.questions[number]

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from sfumato.channels.contrasts import Axes, Floats, Interactions
-from sfumato.model.measurement import Measurement, Reconstruction
+from sfumato.model.measurement import Measurement, Measurements, Reconstruction
 from sfumato.model.reports import Reports
-from sfumato.model.told import Told
 
 MOST_CELLS = 1024  # of a question whose covariance is written down
 
@@ -41,16 +40,10 @@ def _information(
 ) -> Floats:  # (size, size)
     """What measurements say of the means of all features."""
     result = np.zeros((every.size, every.size))
-    told = Told(
-        every.shape,
-        every.ordered,
-        tuple(p for p in measurements if isinstance(p, Measurement) and p.people),
-        tuple(p for p in measurements if isinstance(p, Reconstruction)),
-    )
-    if told:
-        own = told.interactions
+    parts = Measurements.of(every, measurements)
+    if parts:
+        own = parts.interactions
         places = np.concatenate([every.places(part) for part in own.sets])
-        means = own.means(share[:, None])[:, 0]
-        weights = told.expected(means).weights
-        result[np.ix_(places, places)] = told.information(weights, np.eye(own.size))
+        weights = parts.weights(own.means(share[:, None])[:, 0])
+        result[np.ix_(places, places)] = parts.information(weights, np.eye(own.size))
     return result
