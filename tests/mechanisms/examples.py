@@ -19,6 +19,7 @@ from tests.mechanisms.added.sampled_pairs import SampledPairs
 from tests.mechanisms.added.unary_joint import UnaryJoint
 
 from sfumato.bits import Bits
+from sfumato.channels.base import is_settled
 from sfumato.domain import Bins, Category, Columns, Domain, Items, Numeric, code_dtype
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.bitflip import BitFlip
@@ -73,7 +74,7 @@ class Example:
         if self.oracle is not None:
             return beside_public(self.mechanism, self.oracle(self.mechanism))
         channel = self.mechanism.channel
-        return (channel if channel.settled else channel.settle(counts)).to_dense()
+        return (channel if is_settled(channel) else channel.settle(counts)).to_dense()
 
     def records(self, rows: int | None = None) -> Columns:
         """Independent records, unevenly spread over the domain so that columns of the channel

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels.base import Channel, Counts, batched, unbatched
+from sfumato.channels.base import Counts, Dealt, batched, unbatched
 from sfumato.channels.contrasts import Axes, Floats, Interactions
 from sfumato.channels.linear import Block, Design, LeastSquares, Response
 from sfumato.errors import Unanswerable
@@ -257,7 +257,7 @@ def _cells_within(question: Question, axes: Axes, shape: tuple[int, ...]) -> NDA
 
 
 @dataclass(frozen=True, eq=False)
-class Questions(Channel):
+class Questions(Dealt):
     """From cells of some axes to (question, answer), by generalised least squares over everything
     that was answered.
 
@@ -470,11 +470,6 @@ class Questions(Channel):
             asked = table[place].sum(axis=1, keepdims=True)
             table[place] = np.where(known, asked * chances, table[place])
         return table.reshape(self.outputs)
-
-    @property
-    def condition(self) -> float:
-        """None is stated: answers to different questions are weighed, not inverted one by one."""
-        return math.inf
 
     def inverse_squared(self, counts: Counts) -> Counts:
         table = self._entries(counts)

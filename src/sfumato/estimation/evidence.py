@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels import Channel, NotLumpableError
+from sfumato.channels.base import exact_axes, is_exact, is_settled, keep_of, own_axes, scatter
+from sfumato.channels.product import people_in, shown_at
 from sfumato.domain import Cells, Numeric
 from sfumato.errors import Unanswerable
 
@@ -146,13 +148,17 @@ class CountEvidence(Evidence):
         return self.channel.settle(self.counts)
 
     @cached_property
+    def _known_laws(self) -> bool:
+        return is_settled(self.channel)
+
+    @cached_property
     def total(self) -> NDArray[Any]:
         return np.asarray(self.settled.solve(self.counts))
 
     @cached_property
     def _people(self) -> float:
         """How many reports were counted, each once."""
-        return float((self.counts * self.channel.everyone).sum())
+        return people_in(self.channel, self.counts)
 
     @cached_property
     def _weighing(self) -> NDArray[Any]:
@@ -161,30 +167,30 @@ class CountEvidence(Evidence):
 
     @cached_property
     def squares(self) -> NDArray[Any]:
-        if self.channel.settled:
+        if self._known_laws:
             return self._open_squares(self.settled.inverse_squared(self._weighing) - self.total)
         return self._one_by_one()
 
     def covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
         left, right = self._influence(first), self._influence(second)
         if self.settled.repeats:
-            scattered = self.total * self.settled.scatter(left, right)
+            scattered = self.total * scatter(self.settled, left, right)
             return float((scattered + first * second * self._excess).sum())
         # Aᵀg is w itself; where few people were asked it is so on average only.
         expected = (
             first * second
-            if self.channel.settled
+            if self._known_laws
             else self.settled.adjoint(left) * self.settled.adjoint(right)
         )
         return float((self._weighing * left * right).sum()) - float((self.total * expected).sum())
 
     def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
-        if not self.channel.settled:
+        if not self._known_laws:
             return super().covariances(first, second)
         left, right = self.settled.solve_adjoint(first), self.settled.solve_adjoint(second)
         truths, reports = tuple(range(self.total.ndim)), tuple(range(self.counts.ndim))
         if self.settled.repeats:
-            scattered = self.total[..., None] * self.settled.scatter(left, right)
+            scattered = self.total[..., None] * scatter(self.settled, left, right)
             seen = first * second * self._excess[..., None]
             return np.asarray((scattered + seen).sum(axis=truths))
         raw = (self._weighing[..., None] * left * right).sum(axis=reports)
@@ -217,7 +223,7 @@ class CountEvidence(Evidence):
         if self.settled.repeats:
             flat = weights.reshape(-1, number)
             return self._scattered(influence) + flat.T @ (self._excess.reshape(-1, 1) * flat)
-        expected = weights if self.channel.settled else self.settled.adjoint(influence)
+        expected = weights if self._known_laws else self.settled.adjoint(influence)
         influence, expected = influence.reshape(-1, number), expected.reshape(-1, number)
         raw, mean = self._weighing.reshape(-1, 1) * influence, self.total.reshape(-1, 1) * expected
         if number == 1:  # too little work for threads
@@ -252,7 +258,7 @@ class CountEvidence(Evidence):
         if not len(none):
             return found
         influence = self._influences(weights[..., none])
-        scattered = np.asarray(self.settled.scatter(influence, influence))
+        scattered = np.asarray(scatter(self.settled, influence, influence))
         scattered[scattered <= NONE * largest[none]] = 0  # by rounding
         least = scattered.min(axis=self._noisy, keepdims=True)
         found = np.array(found)
@@ -262,7 +268,7 @@ class CountEvidence(Evidence):
     @cached_property
     def _noisy(self) -> tuple[int, ...]:
         """The axes that are not reported as they are."""
-        known = self.channel.noiseless_axes
+        known = exact_axes(self.channel)
         return tuple(axis for axis in range(self.total.ndim) if axis not in known)
 
     @cached_property
@@ -288,7 +294,7 @@ class CountEvidence(Evidence):
         rows = []
         for place in range(influence.shape[-1]):
             one = np.broadcast_to(influence[..., place, None], influence.shape)
-            scattered = self.settled.scatter(one, influence)
+            scattered = scatter(self.settled, one, influence)
             rows.append((self.total[..., None] * scattered).reshape(-1, len(influence.T)).sum(0))
         return np.array(rows)
 
@@ -307,10 +313,10 @@ class CountEvidence(Evidence):
 
     @property
     def exact(self) -> bool:
-        return self.channel.noiseless
+        return is_exact(self.channel)
 
     def known(self) -> Evidence:
-        return self if self.channel.settled else CountEvidence(self.counts, self.settled)
+        return self if self._known_laws else CountEvidence(self.counts, self.settled)
 
     @property
     def nested(self) -> bool:
@@ -318,10 +324,10 @@ class CountEvidence(Evidence):
 
     @property
     def keeps(self) -> tuple[float | None, ...]:
-        return tuple(self.channel.keep_of(axis) for axis in range(self.total.ndim))
+        return tuple(keep_of(self.channel, axis) for axis in range(self.total.ndim))
 
     def _influences(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*inputs, n) -> (*outputs, n)
-        if self.channel.settled:
+        if self._known_laws:
             return np.asarray(self.settled.solve_adjoint(weights))
         return np.stack(
             [self._influence(weights[..., i]) for i in range(weights.shape[-1])], axis=-1
@@ -341,11 +347,11 @@ class CountEvidence(Evidence):
     def _influence(self, weights: NDArray[Any]) -> NDArray[Any]:
         """What one more report of each kind adds to the estimate of w·x."""
         influence = np.asarray(self.settled.solve_adjoint(weights))
-        if self.channel.settled:
+        if self._known_laws:
             return influence
-        for axis, keep, _ in self.channel.own_axes:
+        for axis, keep, _ in own_axes(self.channel):
             influence = influence + self._through_law(weights, axis, keep)
-        permuted = [axis for axis, _, permuted in self.channel.own_axes if permuted]
+        permuted = [axis for axis, _, permuted in own_axes(self.channel) if permuted]
         if not permuted:
             return influence
         if self.channel.inputs != self.channel.outputs:
@@ -353,7 +359,7 @@ class CountEvidence(Evidence):
                 "a permuted column beside one that is reported otherwise than it is recorded: "
                 "the error of counts over both is not known; ask about them apart"
             )
-        return _without_margins(influence, self.counts, permuted, self.channel.noiseless_axes)
+        return _without_margins(influence, self.counts, permuted, exact_axes(self.channel))
 
     def _through_law(self, weights: NDArray[Any], axis: int, keep: float) -> NDArray[Any]:
         """How the estimate moves with the law of one axis, which is that axis's share of the
@@ -363,7 +369,7 @@ class CountEvidence(Evidence):
         everyone = _about(self.total, axis).sum(axis=1)
         slope = np.einsum("ijk,ik->j", _about(weights, axis), everyone)
         share = -(1 - keep) / (keep * self._people)
-        return np.asarray(self.channel.shown_at(axis, share * slope))
+        return np.asarray(shown_at(self.channel, axis, share * slope))
 
 
 def _without_margins(

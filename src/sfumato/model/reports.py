@@ -12,6 +12,7 @@ import numpy as np
 
 from sfumato.channels.contrasts import Axes, Floats
 from sfumato.channels.linear import Response
+from sfumato.channels.margins import margin_consistent
 from sfumato.channels.questions import Question, Questions, System, pools_of
 from sfumato.domain import Cells
 from sfumato.errors import Unanswerable
@@ -252,7 +253,7 @@ class Tallies:
         if plain:
             return (Measurement.counted(every, seen.channel.settle(tally), tally),)
         people = round(self.people)
-        seen = replace(seen, channel=seen.channel.levelled)
+        seen = replace(seen, channel=margin_consistent(seen.channel))
         found = Estimate(cells, people, evidence_of(seen, tally, cells))
         usual = Estimate(cells, people, usual_evidence(seen, tally, cells))
         return (Reconstruction.of(every, found, usual),)
