@@ -101,7 +101,7 @@ def test_errors_reach_as_far_as_logarithms_do() -> None:
     np.testing.assert_allclose(np.sqrt(found.squares), [40.0, 40.0])
     near = LawEvidence(counts, np.column_stack([slope / 3, seen]), sight=1)
     np.testing.assert_allclose(np.sqrt(near.squares)[0], 0.1 * np.expm1(3) / 6)
-    assert found.covariance(np.ones(2), np.ones(2)) == 0  # everyone is known
+    assert found.variances(np.ones((2, 1)))[0] == 0  # everyone is known
     tiny = LawEvidence(counts, np.column_stack([slope / 30, seen]), sight=1)
     np.testing.assert_allclose(np.sqrt(tiny.squares), WHOLE)  # a person is there or not
 
@@ -133,7 +133,7 @@ def test_errors_stay_between_nobody_and_everyone() -> None:
     spread = np.column_stack([np.full(4, 2.0), np.full(4, 50.0)])
     found = LawEvidence(np.array([1.0, 1.0, 1.0, 97.0]), spread, sight=1)
     rare = np.array([1.0, 1.0, 1.0, 0.0])
-    assert found.covariance(rare, rare) ** 0.5 == pytest.approx(50)
+    assert found.variances(rare[:, None])[0] ** 0.5 == pytest.approx(50)
 
 
 class Apart(Answers):

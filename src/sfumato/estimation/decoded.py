@@ -40,6 +40,7 @@ class DecodedEvidence(Evidence):
         found = [(variance, variance) for _, _, variance in self._groups]
         return np.array(found).reshape(self.channel.inputs)
 
-    def covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
-        left, right = (np.diff(w.reshape(-1, 2), axis=1)[:, 0] for w in (first, second))
-        return float((left * right * np.array([group[2] for group in self._groups])).sum())
+    def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+        number = first.shape[-1]
+        left, right = (np.diff(w.reshape(-1, 2, number), axis=1)[:, 0] for w in (first, second))
+        return np.array([group[2] for group in self._groups]) @ (left * right)

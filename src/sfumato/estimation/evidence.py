@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sfumato.channels import Channel, NotLumpableError
 from sfumato.channels.base import exact_axes, is_exact, is_settled, keep_of, own_axes, scatter
 from sfumato.channels.product import people_in, shown_at
-from sfumato.domain import Cells, Numeric
+from sfumato.domain import Cells
 from sfumato.errors import Unanswerable
 
 MOMENTS = 1 << 22  # entries of the products of reports that are written down
@@ -24,8 +24,8 @@ NONE = 1e-9  # a variance of less a person, beside the squares of the weights, i
 
 
 class Evidence(ABC):
-    """What reports say about the cells of a question: each report contributes t(report, cell) to
-    each cell's estimate.
+    """What reports say about the cells of a question: counts, and the covariance of any weighted
+    sums of them. All that is asked of an estimate is such a sum, or moves like one (delta method).
     """
 
     @property
@@ -34,21 +34,14 @@ class Evidence(ABC):
         return False
 
     @property
-    def told_apart(self) -> int | None:
-        """How many values of a number its reports tell apart, where these are fewer than it has;
-        None where they are not rounded.
-        """
-        return None
-
-    def step_of(self, number: Numeric) -> float:
-        """How far apart the values are that its reports tell apart; 0 where all are."""
-        values = self.told_apart
-        return 0.0 if values is None else (number.size - 1) / (values - 1) * number.grid_step
-
-    @property
     def assumes(self) -> str | None:
         """What the estimate supposes beyond the reports, in words; None where it is nothing."""
         return None
+
+    @property
+    def exact(self) -> bool:
+        """Whether every report is the truth, so that nothing has an error."""
+        return False
 
     @cached_property
     @abstractmethod
@@ -61,72 +54,45 @@ class Evidence(ABC):
         """The variance of `total`, cell by cell, with the true rows held fixed."""
 
     @abstractmethod
-    def covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
-        """The covariance of two weighted sums of `total`, with the true rows held fixed."""
-
     def covariances(
         self, first: NDArray[Any], second: NDArray[Any]
     ) -> NDArray[Any]:  # (*cells, n) each -> (n,)
-        """The covariances of n pairs of weighted sums; overridden where they can share work."""
-        return np.array(
-            [self.covariance(first[..., i], second[..., i]) for i in range(first.shape[-1])]
-        )
+        """The covariances of n pairs of weighted sums of `total`, the true rows held fixed."""
 
     def variances(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*cells, n) -> (n,)
         """The variances of n weighted sums; overridden where what is unbiased may be too little."""
         return self.covariances(weights, weights)
 
-    def _one_by_one(self) -> NDArray[Any]:  # shape of the cells
-        """The variances of all cells, of one at a time, for finer cells may not all fit at once."""
-        units = np.eye(self.total.size).reshape(self.total.size, *self.total.shape, 1)
-        found = [self.variances(unit)[0] for unit in units]
-        return np.array(found).reshape(self.total.shape)
-
     def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*cells, n) -> (n, n)
         """The covariances of n weighted sums with one another; overridden where they can share
         work.
         """
-        each = np.moveaxis(weights, -1, 0)
-        return np.array([[self.covariance(first, second) for second in each] for first in each])
+        each = [weights[..., place, None] for place in range(weights.shape[-1])]
+        rows = (self.covariances(np.broadcast_to(one, weights.shape), weights) for one in each)
+        return np.array(list(rows))
 
     def cell_covariance(self, cells: NDArray[Any]) -> NDArray[Any]:  # n flat indices -> (n, n)
         """The covariances of n cells of `total` with one another."""
-        return self.covariance_matrix(self._units(cells))
-
-    def _units(self, cells: NDArray[Any]) -> NDArray[Any]:  # n flat indices -> (*cells, n)
-        """The weights of some cells, each alone."""
-        units = np.zeros((self.total.size, len(cells)))
-        units[cells, np.arange(len(cells))] = 1
-        return units.reshape(*self.total.shape, len(cells))
+        return self.covariance_matrix(_units(self.total.shape, cells))
 
     def merged(self, axes: Sequence[int], merges: Sequence[Cells]) -> Evidence:
         """The evidence about merged cells of some of the axes."""
         return MergedEvidence.over(self, axes, merges)
 
-    @property
-    def exact(self) -> bool:
-        """Whether every report is the truth, so that nothing has an error."""
-        return False
 
-    def known(self) -> Evidence:
-        """The same evidence with laws that were read off the reports taken as known: its errors
-        cost less, and leave out what those laws add.
-        """
-        return self
+def _units(shape: tuple[int, ...], cells: NDArray[Any]) -> NDArray[Any]:  # -> (*shape, n)
+    """The weights of n cells, by their flat indices, each alone."""
+    units = np.zeros((math.prod(shape), len(cells)))
+    units[cells, np.arange(len(cells))] = 1
+    return units.reshape(*shape, len(cells))
 
-    @property
-    def keeps(self) -> tuple[float | None, ...]:
-        """For each axis how probably its value was kept; None where it was not perturbed on its
-        own.
-        """
-        return (None,) * self.total.ndim
 
-    @property
-    def nested(self) -> bool:
-        """Whether summing cells gives what asking about the coarser cells alone would give; where
-        other reports answer those too, it does not.
-        """
-        return False
+def _one_by_one(evidence: Evidence) -> NDArray[Any]:  # shape of the cells
+    """The variances of all cells, of one at a time, for finer cells may not all fit at once."""
+    shape = evidence.total.shape
+    every = np.arange(evidence.total.size)
+    found = [evidence.variances(_units(shape, every[cell : cell + 1]))[0] for cell in every]
+    return np.array(found).reshape(shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,32 +135,23 @@ class CountEvidence(Evidence):
     def squares(self) -> NDArray[Any]:
         if self._known_laws:
             return self._open_squares(self.settled.inverse_squared(self._weighing) - self.total)
-        return self._one_by_one()
+        return _one_by_one(self)
 
-    def covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
-        left, right = self._influence(first), self._influence(second)
+    def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+        left, right = self._influences(first), self._influences(second)
+        truths, reports = tuple(range(self.total.ndim)), tuple(range(self.counts.ndim))
         if self.settled.repeats:
-            scattered = self.total * scatter(self.settled, left, right)
-            return float((scattered + first * second * self._excess).sum())
+            scattered = self.total[..., None] * scatter(self.settled, left, right)
+            seen = first * second * self._excess[..., None]
+            return np.asarray((scattered + seen).sum(axis=truths))
         # Aᵀg is w itself; where few people were asked it is so on average only.
         expected = (
             first * second
             if self._known_laws
             else self.settled.adjoint(left) * self.settled.adjoint(right)
         )
-        return float((self._weighing * left * right).sum()) - float((self.total * expected).sum())
-
-    def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
-        if not self._known_laws:
-            return super().covariances(first, second)
-        left, right = self.settled.solve_adjoint(first), self.settled.solve_adjoint(second)
-        truths, reports = tuple(range(self.total.ndim)), tuple(range(self.counts.ndim))
-        if self.settled.repeats:
-            scattered = self.total[..., None] * scatter(self.settled, left, right)
-            seen = first * second * self._excess[..., None]
-            return np.asarray((scattered + seen).sum(axis=truths))
         raw = (self._weighing[..., None] * left * right).sum(axis=reports)
-        return raw - (self.total[..., None] * first * second).sum(axis=truths)
+        return raw - (self.total[..., None] * expected).sum(axis=truths)
 
     def variances(self, weights: NDArray[Any]) -> NDArray[Any]:
         return self._open(super().variances(weights), weights)
@@ -243,7 +200,7 @@ class CountEvidence(Evidence):
         found = np.array(found)
         step = max(1, MOMENTS // max(found.size, 1))
         for some in np.split(cells, range(step, len(cells), step)):
-            found.ravel()[some] = self._open(found.ravel()[some], self._units(some))
+            found.ravel()[some] = self._open(found.ravel()[some], _units(found.shape, some))
         return found
 
     def _open(self, found: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:  # (n,) each
@@ -315,16 +272,12 @@ class CountEvidence(Evidence):
     def exact(self) -> bool:
         return is_exact(self.channel)
 
-    def known(self) -> Evidence:
-        return self if self._known_laws else CountEvidence(self.counts, self.settled)
-
     @property
     def nested(self) -> bool:
+        """Whether summing cells gives what asking about the coarser cells alone would give; where
+        other reports answer those too, it does not.
+        """
         return not self.channel.repeats and self.channel.inputs == self.channel.outputs
-
-    @property
-    def keeps(self) -> tuple[float | None, ...]:
-        return tuple(keep_of(self.channel, axis) for axis in range(self.total.ndim))
 
     def _influences(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*inputs, n) -> (*outputs, n)
         if self._known_laws:
@@ -370,6 +323,27 @@ class CountEvidence(Evidence):
         slope = np.einsum("ijk,ik->j", _about(weights, axis), everyone)
         share = -(1 - keep) / (keep * self._people)
         return np.asarray(shown_at(self.channel, axis, share * slope))
+
+
+def is_nested(evidence: Evidence) -> bool:
+    """Whether these are counts whose sums are those of coarser cells (`CountEvidence.nested`)."""
+    return isinstance(evidence, CountEvidence) and evidence.nested
+
+
+def with_known_laws(evidence: Evidence) -> Evidence:
+    """The same evidence with laws that were read off the reports taken as known: its errors cost
+    less, and leave out what those laws add.
+    """
+    if not isinstance(evidence, CountEvidence) or is_settled(evidence.channel):
+        return evidence
+    return CountEvidence(evidence.counts, evidence.settled)
+
+
+def keeps_of(evidence: Evidence) -> tuple[float | None, ...]:
+    """For each axis how probably its value was kept; None where it was not perturbed on its own."""
+    if not isinstance(evidence, CountEvidence):
+        return (None,) * evidence.total.ndim
+    return tuple(keep_of(evidence.channel, axis) for axis in range(evidence.total.ndim))
 
 
 def _without_margins(
@@ -432,10 +406,6 @@ class MergedEvidence(Evidence):
     def assumes(self) -> str | None:
         return self.fine.assumes
 
-    @property
-    def told_apart(self) -> int | None:
-        return self.fine.told_apart
-
     @cached_property
     def total(self) -> NDArray[Any]:
         return self.gather(self.fine.total)
@@ -444,10 +414,10 @@ class MergedEvidence(Evidence):
     def squares(self) -> NDArray[Any]:
         if (self.gather(np.ones(self.fine.total.shape)) == 1).all():  # no cells are merged
             return self.gather(self.fine.squares)
-        return self._one_by_one()
+        return _one_by_one(self)
 
-    def covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
-        return self.fine.covariance(self.spread(first), self.spread(second))
+    def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+        return self.fine.covariances(self._spread_all(first), self._spread_all(second))
 
     def variances(self, weights: NDArray[Any]) -> NDArray[Any]:
         return self.fine.variances(self._spread_all(weights))

@@ -19,7 +19,7 @@ from sfumato.channels.window import Cuts, Windowed
 from sfumato.domain import Cells, Numeric
 from sfumato.errors import EstimationError, Unanswerable
 from sfumato.estimation.comb import Comb, moved_by_rounding
-from sfumato.estimation.evidence import Evidence
+from sfumato.estimation.evidence import Evidence, MergedEvidence
 from sfumato.estimation.grid_counts import GridCounts, grid_counts
 from sfumato.estimation.grid_law import Floats
 
@@ -53,10 +53,6 @@ class SmoothEvidence(Evidence):
             ANYWHERE: bool((open_ > noise / 4).any()),
         }
         return "; ".join([SMOOTH, *(words for words, holds in said.items() if holds)])
-
-    @property
-    def told_apart(self) -> int | None:
-        return self.channel.shape.values
 
     @cached_property
     def _tallies(self) -> list[Floats]:  # (reports,) each
@@ -216,9 +212,6 @@ class SmoothEvidence(Evidence):
     def squares(self) -> NDArray[Any]:
         return np.stack([np.diag(each) for each in self._covariances]).reshape(self.channel.inputs)
 
-    def covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
-        return float(self.covariances(first[..., None], second[..., None])[0])
-
     def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
         left, right = self._flat(first), self._flat(second)
         return np.asarray(
@@ -235,6 +228,15 @@ class SmoothEvidence(Evidence):
         return np.broadcast_to(weights, (*self.channel.inputs, weights.shape[-1])).reshape(
             math.prod(self.channel.groups), len(self.channel.merge), -1
         )
+
+
+def resolution(evidence: Evidence, number: Numeric) -> float:
+    """How far apart the values of a number are that its reports tell apart; 0 where all are."""
+    if isinstance(evidence, MergedEvidence):
+        return resolution(evidence.fine, number)
+    if not isinstance(evidence, SmoothEvidence):
+        return 0.0
+    return (number.size - 1) / (evidence.channel.shape.values - 1) * number.grid_step
 
 
 @dataclass(frozen=True, eq=False)

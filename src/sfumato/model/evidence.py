@@ -70,9 +70,6 @@ class LawEvidence(Evidence):
         )
         return np.asarray((scaled**2).sum(axis=0)).reshape(self.counts.shape)
 
-    def covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
-        return float(self._summed(first[..., None])[:, 0] @ self._summed(second[..., None])[:, 0])
-
     def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
         return np.asarray((self._summed(first) * self._summed(second)).sum(axis=0))
 
