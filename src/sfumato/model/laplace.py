@@ -58,7 +58,7 @@ class Laplace:
     """The normal law of a fit's errors."""
 
     fit: Fit
-    unheld: float = 0.0  # variance of interactions that the law leaves out, as a part of the pairs'
+    unheld_scale: float = 0.0  # of the pairs' variance: that of interactions left out
     _kept: KeptMarginals = field(default_factory=KeptMarginals, init=False, repr=False)
 
     @cached_property
@@ -82,7 +82,7 @@ class Laplace:
         floors = np.array(FLOORS)[orders - 1]
         own = len(fit.variances)
         floors[:own] = np.maximum(floors[:own], fit.variances)
-        floors[own:] = np.maximum(floors[own:], self.unheld * self._usual(own))
+        floors[own:] = np.maximum(floors[own:], self.unheld_scale * self._usual(own))
         precision = family.interactions.degrees**fit.roughness / floors[family.interactions.blocks]
         return np.linalg.cholesky(information + np.diag(precision))
 

@@ -19,14 +19,12 @@ from sfumato.errors import ConvergenceWarning, ParameterError, Unanswerable, lis
 from sfumato.estimation.estimate import COUNT_COLUMNS, Estimate
 from sfumato.estimation.supports.base import Supports
 from sfumato.mechanisms.base import Mechanism
-from sfumato.model.evidence import LawEvidence, far_out
+from sfumato.model.evidence import LawEvidence, ModelSupports, far_out
 from sfumato.model.fitting import Fit, fit, loosened
 from sfumato.model.laplace import TRIALS, KeptMarginals, Laplace, LaplaceMarginal
 from sfumato.model.local import Joined, LocalFits, likelihood_over
 from sfumato.model.misfit import CONTRADICTED, misfit
-from sfumato.model.reports import Reports
-from sfumato.model.sight import sight
-from sfumato.model.supports import ModelSupports
+from sfumato.model.reports import Reports, unbiased_factors
 from sfumato.notebook import MOST_LINES, Framed, html_facts
 from sfumato.source import Source
 from sfumato.telling import Telling, silent
@@ -49,8 +47,8 @@ class Model(Source, Framed):
 
     why_left_out: ClassVar[str] = "having too many cells"
     left_out_answers: ClassVar[str] = "fit it again with coarser cells"
-    looser: ClassVar[float] = 1.0  # times the variances learned of interactions
-    unheld: ClassVar[float] = 0.0  # of the variance of pairs: that of three columns, for errors
+    prior_scale: ClassVar[float] = 1.0  # times the variances learned of interactions
+    unheld_scale: ClassVar[float] = 0.0  # of pairs' variance: that of three, for errors
     mechanism: Mechanism  # that made the reports
     columns: tuple[Cells, ...]  # public first; what each axis of the reports stands for
     reports: Reports
@@ -95,7 +93,7 @@ class Model(Source, Framed):
 
     @cached_property
     def _local(self) -> LocalFits:
-        return LocalFits(self.reports, self.looser, self.tell, self.joined)
+        return LocalFits(self.reports, self.prior_scale, self.tell, self.joined)
 
     @property
     def pairs(self) -> Mapping[Axes, Joined]:
@@ -111,11 +109,11 @@ class Model(Source, Framed):
                 hint="ask about fewer columns at once",
             )
         if self.known is not None:
-            return Laplace(self.known, self.unheld)
+            return Laplace(self.known, self.unheld_scale)
         every = tuple(range(len(self.columns)))
         found = fit(likelihood_over(self.reports, every, self.order), tell=self.tell)
-        kept = loosened(found, self.looser) if self.looser > 1 else found
-        return Laplace(_converged(kept, "the law"), self.unheld)
+        kept = loosened(found, self.prior_scale) if self.prior_scale > 1 else found
+        return Laplace(_converged(kept, "the law"), self.unheld_scale)
 
     def marginal_of(self, axes: Axes) -> LaplaceMarginal:
         """The shares of the cells of some axes (ascending) and their errors."""
@@ -162,7 +160,7 @@ class Model(Source, Framed):
             )
         names = listing(self.columns[axis].name for axis in axes)
         found = _converged(self._local.fit(axes), f"the law of {names}")
-        return Laplace(found, self.unheld)
+        return Laplace(found, self.unheld_scale)
 
     @property
     def fitted_order(self) -> int:
@@ -210,7 +208,7 @@ class Model(Source, Framed):
         axes = tuple(sorted(places))
         found = self.marginal_of(axes)
         shape = tuple(self.reports.shape[axis] for axis in axes)
-        seen = self._sight(axes, found)
+        seen = self._unbiased(axes, found)
         whole = LawEvidence(
             found.share.reshape(shape) * self.rows,
             np.concatenate([found.spread.T, seen], axis=1).reshape(*shape, -1) * self.rows,
@@ -229,14 +227,14 @@ class Model(Source, Framed):
             return self.columns[self._axes[part.name]]
         return self.cells(part.name)
 
-    def _sight(self, axes: Axes, found: LaplaceMarginal) -> Floats:  # (cells, n)
+    def _unbiased(self, axes: Axes, found: LaplaceMarginal) -> Floats:  # (cells, n)
         """What reports alone leave open, where the law leaves some cell as open as it is large."""
         if axes not in self._seen:
             while sum(each.size for each in self._seen.values()) > KEPT:
                 self._seen.pop(next(iter(self._seen)))
             needed = far_out(found.share, found.spread[:-TRIALS].T)
             none = np.zeros((len(found.share), 0))
-            self._seen[axes] = sight(self.reports, axes, found.share) if needed else none
+            self._seen[axes] = unbiased_factors(self.reports, axes, found.share) if needed else none
         return self._seen[axes]
 
     def _axis(self, part: Cells) -> int:

@@ -200,8 +200,8 @@ class NumberModel(Model):
     left_out_answers: ClassVar[str] = (
         "the release about one number by public columns: a model joins what is not public"
     )
-    looser: ClassVar[float] = 4.0
-    unheld: ClassVar[float] = 0.5
+    prior_scale: ClassVar[float] = 4.0
+    unheld_scale: ClassVar[float] = 0.5
     reports: NumberReports
     _placed: dict[Any, WithinCells] = field(default_factory=dict, init=False, repr=False)
     _counted: dict[Any, Estimate] = field(default_factory=dict, init=False, repr=False)
@@ -253,7 +253,7 @@ class NumberModel(Model):
         shape = tuple(self.reports.shape[axis] for axis in axes)
         found, order = self.marginal_of(axes), [axes.index(place) for place in places]
         law = found.share.reshape(shape).transpose(order)
-        seen = self._sight(axes, found)
+        seen = self._unbiased(axes, found)
         rows = np.concatenate([found.spread.T, seen], axis=1)
         spread = rows.reshape(*shape, -1).transpose(*order, len(order))
         parts = [self._parts(axis, part) for axis, part in zip(places, cells, strict=True)]
@@ -379,7 +379,7 @@ def _by_fewer(found: LawEvidence, fewer: Estimate, part: Sequence[int]) -> Float
     nobody, one person who is like everyone says what c is.
     """
     rest = tuple(axis for axis in range(found.counts.ndim) if axis not in part)
-    slopes = found.spread[..., : found.spread.shape[-1] - found.bends - found.sight]
+    slopes = found.spread[..., : found.spread.shape[-1] - found.bends - found.unbiased]
     alone = found.counts.sum(axis=tuple(part), keepdims=True) / found.counts.sum()
     people = found.counts.sum(axis=rest, keepdims=True) + 1.0
     # A few below nobody, where the mean is put right, and others would be more than all.
@@ -419,12 +419,12 @@ def _within(table: Floats, inside: Sequence[Floats]) -> Floats:
 @dataclass(frozen=True, eq=False)
 class LawOfCells:
     """A law over cells, and columns whose products are its covariances, with as many bends and
-    columns of sight as `LawEvidence` has.
+    unbiased columns as `LawEvidence` has.
     """
 
     law: Floats  # (*cells)
     spread: Floats  # (*cells, n)
-    sight: int
+    unbiased: int
     rows: int
 
     def own(self, parts: Sequence[WithinCells]) -> list[Floats]:  # (*asked cells, n) each
@@ -437,7 +437,7 @@ class LawOfCells:
             others = [np.eye(self.law.shape[axis]) if p is part else p.inside for p in parts]
             people = _within(self.law[..., None], others)[..., 0]
             counts, spread = people * self.rows, _within(self.spread, others) * self.rows
-            seen = LawEvidence(counts, spread, None, TRIALS, self.sight)
+            seen = LawEvidence(counts, spread, None, TRIALS, self.unbiased)
             for table in (people, np.sqrt(seen.squares) / self.rows):
                 moved = np.tensordot(part.roots, table, axes=(1, axis))  # (asked, n, *others)
                 found.append(np.moveaxis(np.moveaxis(moved, 1, -1), 0, axis))

@@ -1,4 +1,6 @@
-"""Reports: what was observed of the records, and what that says of any few columns alone."""
+"""Reports: what was observed of the records, and what that says of any few columns alone: as
+measurements for a model, and as the errors that are left without one.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from sfumato.channels.contrasts import Axes, Floats
+from sfumato.channels.contrasts import Axes, Floats, Interactions
 from sfumato.channels.linear import Response
 from sfumato.channels.margins import margin_consistent
 from sfumato.channels.questions import Question, Questions, System, pools_of
@@ -21,7 +23,7 @@ from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import CountEvidence
 from sfumato.estimation.reading import evidence_of, usual_evidence
 from sfumato.mechanisms.base import Mechanism
-from sfumato.model.measurement import Measurement, Reconstruction
+from sfumato.model.measurement import Measurement, Measurements, Reconstruction
 from sfumato.observation import CellTally, Observation, Tally
 
 RECONSTRUCTED = 1024  # cells whose covariance is written down
@@ -108,7 +110,7 @@ class Answers:
         """What questions say of these axes. Folded ones that hold others too say nothing of them
         alone, and much by least squares over all questions: where that is known, it is all.
         """
-        if axes not in self._said:  # a law, its errors and its sight ask one after the other
+        if axes not in self._said:  # a law and its errors ask one after the other
             while len(self._said) >= SAID:
                 self._said.pop(next(iter(self._said)))
             self._said[axes] = self._says(axes)
@@ -260,6 +262,45 @@ class Tallies:
 
     def unbiased(self, axes: Axes) -> Floats | None:
         return None  # the measurement of any axes is all that the reports say of them
+
+
+def unbiased_factors(
+    reports: Reports, axes: Axes, share: Floats
+) -> Floats:  # (cells,) -> (cells, n)
+    """Columns whose products are the covariances of shares that reports alone leave to the cells of
+    some axes (ascending), at a law of these shares: the inverse information, all laws being as
+    likely.
+
+    The mean of a feature that nothing was reported of is as open as features are: their mean square
+    is 1. Where the cells are too many, each is left as open as a share can be.
+    """
+    if len(share) > RECONSTRUCTED:
+        return np.full((len(share), 1), 0.5)
+    unbiased = reports.unbiased(axes)
+    if unbiased is not None:
+        chance = (np.diag(share) - np.outer(share, share)) / reports.people
+        values, vectors = np.linalg.eigh(unbiased + chance)
+        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+    shape = tuple(reports.shape[axis] for axis in axes)
+    every = Interactions.up_to(shape, tuple(reports.ordered[axis] for axis in axes), len(axes))
+    known = np.eye(every.size) + _information(every, reports.measurements(axes), share)
+    features = every.features(tuple(range(len(axes)))).matrix
+    rows = np.linalg.solve(np.linalg.cholesky(known), features.T)
+    return np.asarray(rows.T / len(share))
+
+
+def _information(
+    every: Interactions, measurements: Sequence[Measurement | Reconstruction], share: Floats
+) -> Floats:  # (size, size)
+    """What measurements say of the means of all features."""
+    result = np.zeros((every.size, every.size))
+    parts = Measurements.of(every, measurements)
+    if parts:
+        own = parts.interactions
+        places = np.concatenate([every.places(part) for part in own.sets])
+        weights = parts.weights(own.means(share[:, None])[:, 0])
+        result[np.ix_(places, places)] = parts.information(weights, np.eye(own.size))
+    return result
 
 
 def _is_plain(seen: Observation, cells: Sequence[Cells]) -> bool:
