@@ -23,6 +23,7 @@ from sfumato.channels.base import Counts, Dealt, batched, unbatched
 from sfumato.channels.contrasts import Axes, Floats, Interactions
 from sfumato.channels.linear import Block, Design, LeastSquares, Response
 from sfumato.errors import Unanswerable
+from sfumato.memory import Recent
 
 FULL = 2000  # features up to which all questions are solved together; beyond, the asked axes' own
 MOST_WORK = 20_000_000_000  # features³ × groups, beyond which every answer would take seconds
@@ -98,7 +99,9 @@ class System:
     gamma: float
     asked: Axes | None = None  # the only axes that are looked at; None: all
     holding: Axes = ()  # only questions that hold all of these are looked at
-    _solved: dict[bytes, LeastSquares] = field(default_factory=dict, init=False, repr=False)
+    _solved: Recent[LeastSquares] = field(
+        default_factory=lambda: Recent(KEPT), init=False, repr=False
+    )
     _narrower: dict[tuple[str, Axes], System] = field(default_factory=dict, init=False, repr=False)
 
     def within(self, axes: Axes) -> System:
@@ -223,15 +226,12 @@ class System:
         """The least squares of a tally: weights from equal cells first, then from what
         they give.
         """
-        key = tally.tobytes()
-        if key not in self._solved:
-            while len(self._solved) >= KEPT:
-                self._solved.pop(next(iter(self._solved)))
-            counts = self.gathered(tally)
-            first = LeastSquares(self.design, self.summed(counts), self.design.offset)
-            chances = self._cautious(self.design.chances(first.means(counts)), first.people)
-            self._solved[key] = replace(first, chances=chances)
-        return self._solved[key]
+        return self._solved.get(tally.tobytes(), lambda: self._solve(self.gathered(tally)))
+
+    def _solve(self, counts: Floats) -> LeastSquares:  # (rows,)
+        first = LeastSquares(self.design, self.summed(counts), self.design.offset)
+        chances = self._cautious(self.design.chances(first.means(counts)), first.people)
+        return replace(first, chances=chances)
 
     def _cautious(self, chances: Floats, people: Floats) -> Floats:  # (rows,) each
         """Estimated chances made possible: at least what pure chance gives a row, at most what

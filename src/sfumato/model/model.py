@@ -19,9 +19,10 @@ from sfumato.errors import ConvergenceWarning, ParameterError, Unanswerable, lis
 from sfumato.estimation.estimate import COUNT_COLUMNS, Estimate
 from sfumato.estimation.supports.base import Supports
 from sfumato.mechanisms.base import Mechanism
+from sfumato.memory import Recent
 from sfumato.model.evidence import LawEvidence, ModelSupports, far_out
 from sfumato.model.fitting import Fit, fit, loosened
-from sfumato.model.laplace import TRIALS, KeptMarginals, Laplace, LaplaceMarginal
+from sfumato.model.laplace import KEPT, TRIALS, Laplace, LaplaceMarginal, recent_marginals
 from sfumato.model.local import Joined, LocalFits, likelihood_over
 from sfumato.model.misfit import CONTRADICTED, misfit
 from sfumato.model.reports import Reports, unbiased_factors
@@ -32,7 +33,6 @@ from sfumato.telling import Telling, silent
 DENSE_ENTRIES = 1 << 25  # cells × coefficients up to which one law of all columns is fitted
 DENSE_WORK = 1 << 32  # cells × coefficients²
 LOCAL_CELLS = 1 << 12  # of a question to a model of many columns
-KEPT = 1 << 24  # entries of what reports leave open that are remembered
 
 
 @checked
@@ -57,8 +57,10 @@ class Model(Source, Framed):
     known: Fit | None = None  # the law of all columns, where it was fitted before
     joined: Mapping[Axes, Joined] | None = None  # the pairs, where they were learned before
     tell: Telling = field(default=silent, repr=False)  # hears of laws that are being fitted
-    _kept: KeptMarginals = field(default_factory=KeptMarginals, init=False, repr=False)
-    _seen: dict[Axes, Floats] = field(default_factory=dict, init=False, repr=False)
+    _kept: Recent[LaplaceMarginal] = field(default_factory=recent_marginals, init=False, repr=False)
+    _left_open: Recent[Floats] = field(
+        default_factory=lambda: Recent(KEPT, np.size), init=False, repr=False
+    )
 
     def __post_init__(self) -> None:
         if self.order not in (2, 3):
@@ -119,12 +121,11 @@ class Model(Source, Framed):
         """The shares of the cells of some axes (ascending) and their errors."""
         if self.dense:
             return self.law.marginal(axes)
-        found = self._kept.get(axes)
-        if found is None:
-            wide = self._widened(axes)
-            found = self._local_law(wide).marginal(tuple(map(wide.index, axes)))
-            self._kept.put(axes, found)
-        return found
+        return self._kept.get(axes, lambda: self._local_marginal(axes))
+
+    def _local_marginal(self, axes: Axes) -> LaplaceMarginal:
+        wide = self._widened(axes)
+        return self._local_law(wide).marginal(tuple(map(wide.index, axes)))
 
     def _widened(self, axes: Axes) -> Axes:
         """These axes, and for each that no report speaks of among them the smallest one beside
@@ -229,13 +230,9 @@ class Model(Source, Framed):
 
     def _unbiased(self, axes: Axes, found: LaplaceMarginal) -> Floats:  # (cells, n)
         """What reports alone leave open, where the law leaves some cell as open as it is large."""
-        if axes not in self._seen:
-            while sum(each.size for each in self._seen.values()) > KEPT:
-                self._seen.pop(next(iter(self._seen)))
-            needed = far_out(found.share, found.spread[:-TRIALS].T)
-            none = np.zeros((len(found.share), 0))
-            self._seen[axes] = unbiased_factors(self.reports, axes, found.share) if needed else none
-        return self._seen[axes]
+        if not far_out(found.share, found.spread[:-TRIALS].T):
+            return np.zeros((len(found.share), 0))
+        return self._left_open.get(axes, lambda: unbiased_factors(self.reports, axes, found.share))
 
     def _axis(self, part: Cells) -> int:
         if part.name not in self._axes:

@@ -8,11 +8,11 @@ reports show it, whatever the others are. Words have a cell each.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +25,11 @@ from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.smooth import SmoothEvidence
 from sfumato.mechanisms.questions import Asked
 from sfumato.mechanisms.ranges import Ranges, cells_from, joined_starts
+from sfumato.memory import Recent
 from sfumato.model.evidence import LawEvidence, reach
 from sfumato.model.laplace import ORDER, TRIALS
 from sfumato.model.measurement import Measurement, Reconstruction
 from sfumato.model.model import LOCAL_CELLS, Model
-
-T = TypeVar("T")
 
 FAINT = 1e-9  # the share of a cell below which nothing is known of where its people are
 MOST_WORK = 1 << 34  # cells × coefficients² up to which one law of all numbers is fitted
@@ -203,8 +202,12 @@ class NumberModel(Model):
     prior_scale: ClassVar[float] = 4.0
     unheld_scale: ClassVar[float] = 0.5
     reports: NumberReports
-    _placed: dict[Any, WithinCells] = field(default_factory=dict, init=False, repr=False)
-    _counted: dict[Any, Estimate] = field(default_factory=dict, init=False, repr=False)
+    _placed: Recent[WithinCells] = field(
+        default_factory=lambda: Recent(REMEMBERED), init=False, repr=False
+    )
+    _counted: Recent[Estimate] = field(
+        default_factory=lambda: Recent(REMEMBERED), init=False, repr=False
+    )
 
     @classmethod
     def of(
@@ -245,7 +248,7 @@ class NumberModel(Model):
     def _estimate(self, cells: tuple[Cells, ...]) -> Estimate:
         if len(cells) > 1:
             return self._found(cells)
-        return _remembered(self._counted, cells[0].key, lambda: self._found(cells))
+        return self._counted.get(cells[0].key, lambda: self._found(cells))
 
     def _found(self, cells: tuple[Cells, ...]) -> Estimate:
         places = [self._axis(part) for part in cells]
@@ -308,7 +311,7 @@ class NumberModel(Model):
 
     def _parts(self, axis: int, part: Cells) -> WithinCells:
         """Which part of each cell's people lies in each asked cell, and how sure that is."""
-        return _remembered(self._placed, part.key, lambda: self._place(axis, part))
+        return self._placed.get(part.key, lambda: self._place(axis, part))
 
     def _place(self, axis: int, part: Cells) -> WithinCells:
         number, starts = self.reports.asked[axis], self.reports.mechanism.starts[axis]
@@ -323,15 +326,6 @@ class NumberModel(Model):
         lengths = np.diff([*firsts.tolist(), number.size]).astype(np.float64)
         known = self.marginal_of((axis,)).share
         return _spread_out(part.size, asked, cell, (shares, covariance, lengths), known)
-
-
-def _remembered(kept: dict[Any, T], key: Any, make: Callable[[], T]) -> T:
-    """What is kept under a key, made if it is not; the oldest makes room."""
-    if key not in kept:
-        while len(kept) >= REMEMBERED:
-            kept.pop(next(iter(kept)))
-        kept[key] = make()
-    return kept[key]
 
 
 def _spread_out(

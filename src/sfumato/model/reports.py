@@ -23,6 +23,7 @@ from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import CountEvidence
 from sfumato.estimation.reading import evidence_of, usual_evidence
 from sfumato.mechanisms.base import Mechanism
+from sfumato.memory import Recent
 from sfumato.model.measurement import Measurement, Measurements, Reconstruction
 from sfumato.observation import CellTally, Observation, Tally
 
@@ -89,8 +90,8 @@ class Answers:
     together: ClassVar[bool] = True
     _kept: dict[tuple[int, Axes], Floats] = field(default_factory=dict, init=False, repr=False)
     _unbiased: dict[Axes, Floats | None] = field(default_factory=dict, init=False, repr=False)
-    _said: dict[Axes, tuple[Measurement | Reconstruction, ...]] = field(
-        default_factory=dict, init=False, repr=False
+    _said: Recent[tuple[Measurement | Reconstruction, ...]] = field(
+        default_factory=lambda: Recent(SAID), init=False, repr=False
     )
 
     @cached_property
@@ -110,11 +111,8 @@ class Answers:
         """What questions say of these axes. Folded ones that hold others too say nothing of them
         alone, and much by least squares over all questions: where that is known, it is all.
         """
-        if axes not in self._said:  # a law and its errors ask one after the other
-            while len(self._said) >= SAID:
-                self._said.pop(next(iter(self._said)))
-            self._said[axes] = self._says(axes)
-        return self._said[axes]
+        # A law and its errors ask one after the other.
+        return self._said.get(axes, lambda: self._says(axes))
 
     def _says(self, axes: Axes) -> tuple[Measurement | Reconstruction, ...]:
         wanted = sum(1 << axis - self.public for axis in axes if axis >= self.public)
