@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels.contrasts import Axes, Floats, subsets
+from sfumato.channels.contrasts import Axes, Floats, features_of, independent, subsets
 from sfumato.channels.linear import squared
 
 Plain = Mapping[Axes, Mapping[int, float]]  # axes asked at once -> share of people, by answers
@@ -46,14 +46,15 @@ def plain_variance(
     1.0
     """
     layout = _layout(tuple(asked), tuple(map(len, laws)), order)
-    table, joint = _features([_contrasts(law) for law in laws], layout.sets), _joint(laws)
-    information = np.zeros((table.shape[-1], table.shape[-1]))
+    features, joint = features_of([_contrasts(law) for law in laws], layout.sets), independent(laws)
+    table = features.reshape(*joint.shape, -1)
+    information = np.zeros((features.shape[1], features.shape[1]))
     for axes, part in zip(asked, layout.parts, strict=True):
-        even = _joint([laws[axis] for axis in axes]).ravel()
+        even = independent([laws[axis] for axis in axes]).ravel()
         each = _information(asked[axes], gamma, even, truth.sum(axis=part.others).ravel())
         slope = table[part.cells].reshape(len(even), -1)[:, part.features]
         information[part.both] += squared(slope, each * even**2)
-    wanted = (joint * weights).ravel() @ table.reshape(joint.size, -1)
+    wanted = (joint * weights).ravel() @ features
     return float(wanted @ np.linalg.solve(information, wanted))
 
 
@@ -96,27 +97,6 @@ def _information(shares: Mapping[int, float], gamma: float, even: Floats, truth:
         chances = (answers * even + (gamma - 1) * truth) / total
         result += share * ((gamma - 1) / total) ** 2 / chances
     return result
-
-
-def _joint(laws: Sequence[Floats]) -> Floats:
-    result: Floats = np.ones(())
-    for law in laws:
-        result = np.multiply.outer(result, law)
-    return result
-
-
-def _features(bases: Sequence[Floats], sets: Sequence[Axes]) -> Floats:  # (*table, features)
-    """The features of the interactions on the cells of the table."""
-    return np.concatenate([_columns(bases, axes) for axes in sets], axis=-1)
-
-
-def _columns(bases: Sequence[Floats], axes: Axes) -> Floats:
-    result: Floats = np.ones((1, 1))
-    for axis, basis in enumerate(bases):
-        own = basis[:, 1:] if axis in axes else basis[:, :1]
-        cells = result[:, None, :, None] * own[None, :, None, :]
-        result = cells.reshape(len(result) * len(own), -1)
-    return result.reshape(*map(len, bases), -1)
 
 
 def _contrasts(law: Floats) -> Floats:  # (cells, cells)

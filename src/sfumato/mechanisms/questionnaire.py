@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sfumato.arguments import checked
 from sfumato.channels.predicted import Plain, plain_variance
-from sfumato.channels.questions import Question, Questions, System
+from sfumato.channels.questions import Questions, System
 from sfumato.domain import Category, Cells, Columns, Domain
 from sfumato.errors import ParameterError, SchemaError, Unanswerable, listing
 from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, safe_log
@@ -233,10 +233,7 @@ class Questionnaire(Mechanism):
 
     @cached_property
     def _system(self) -> System:
-        asked = tuple(
-            Question(each.columns, each.answers, each.weight / ONE, each.map)
-            for each in self.questions
-        )
+        asked = tuple(each.question for each in self.questions)
         return System(self._private.shape, asked, float(self.gamma))
 
     @property
@@ -268,7 +265,7 @@ class Questionnaire(Mechanism):
     def at_once(self) -> int:
         every = range(len(self._private))
         for order in range(2, self.largest + 1):
-            if not all(map(self._told, combinations(every, order))):
+            if not all(map(self._information, combinations(every, order))):
                 return order - 1
         return self.largest
 
@@ -431,37 +428,29 @@ class Questionnaire(Mechanism):
         """
         total = 0.0
         for part, square in mean_squares(np.asarray(weights, dtype=np.float64), laws).items():
-            told = self._told(tuple(sorted(places[place] for place in part)))
+            told = self._information(tuple(sorted(places[place] for place in part)))
             total += square / told if told and len(part) <= (order or len(part)) else 0.0
         return total
 
-    def _told(self, axes: tuple[int, ...]) -> float:
+    def _information(self, axes: tuple[int, ...]) -> float:
         """What a person tells, on average, of each feature of an interaction."""
-        if axes not in self._heard:
+        if axes not in self._known:
             held = frozenset(axes)
-            self._heard[axes] = sum(each for columns, each in self._sets if held <= columns)
-        return self._heard[axes]
+            self._known[axes] = sum(each for own, each in self._each if held <= own)
+        return self._known[axes]
 
     @cached_property
-    def _sets(self) -> list[tuple[frozenset[int], float]]:
-        return [(frozenset(columns), each) for columns, each in self._each]
-
-    @cached_property
-    def _heard(self) -> dict[tuple[int, ...], float]:
+    def _known(self) -> dict[tuple[int, ...], float]:
         return {}
 
     @cached_property
-    def _each(self) -> list[tuple[tuple[int, ...], float]]:
+    def _each(self) -> list[tuple[frozenset[int], float]]:
         """What each question adds to what a person tells of the features of its columns."""
         shape, gamma = self._private.shape, float(self.gamma)
+        sizes = [math.prod(shape[axis] for axis in each.columns) for each in self.questions]
         return [
-            (
-                each.columns,
-                each.weight
-                / ONE
-                * information(gamma, each.answers, math.prod(shape[axis] for axis in each.columns)),
-            )
-            for each in self.questions
+            (each.held, each.weight / ONE * information(gamma, each.answers, cells))
+            for each, cells in zip(self.questions, sizes, strict=True)
         ]
 
     @cached_property
