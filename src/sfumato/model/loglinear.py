@@ -78,7 +78,7 @@ class LogLinear:
         table = worth.reshape(shares.shape)
         means = (shares * table).sum(axis=1) / np.maximum(self.masses, LEAST)
         beyond = (table - means[:, None]).ravel() / np.maximum(law, LEAST)
-        return np.asarray(moves.T @ (beyond[:, None] * moves))
+        return squared(moves, beyond)
 
 
 @dataclass(frozen=True, eq=False)
