@@ -17,9 +17,9 @@ from pyarrow import csv
 from rich.cells import cell_len
 
 import sfumato as sf
-from sfumato.glance import around, spans
 from sfumato.notebook import CELL, MOST_LINES, SCREEN, html_table, screen, text_table
 from sfumato.randomness import seeded
+from sfumato.renderers.sparkline import around, spans
 from sfumato.table import Table
 
 EVIL = "<script>alert(1)</script>\u202e"
@@ -42,7 +42,7 @@ TRUTH = Table(
 )
 
 
-TABLE = {"table", "thead", "tbody", "tr", "th", "td", "p", "b"}
+TABLE = {"div", "table", "thead", "tbody", "tr", "th", "td", "p", "b"}
 TAGS = TABLE | {"svg", "path", "circle"}
 
 
@@ -69,7 +69,7 @@ class Read(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        self.cells.append(data)
+        self.cells.append(data.replace("\N{NO-BREAK SPACE}", " "))
 
 
 @pytest.fixture(scope="module")

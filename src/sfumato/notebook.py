@@ -14,8 +14,8 @@ from textwrap import wrap
 from typing import Any
 
 from sfumato.errors import MissingExtraError
-from sfumato.glance import Glance
 from sfumato.printable import json_number, plain
+from sfumato.renderers.sparkline import Glance
 
 MOST_LINES = 40  # of a table in a notebook
 SCREEN = 24  # lines of a result as text, and of its tables

@@ -19,10 +19,10 @@ from sfumato.estimation.estimate import Answer
 from sfumato.mine.cube import columns, query
 from sfumato.mine.cube.counting import is_outside
 from sfumato.mine.cube.numbers import axis_numbers
-from sfumato.mine.cube.result import shown
 from sfumato.randomness import seeded
 from sfumato.source import Exact
 from sfumato.table import Table
+from sfumato.view import ColumnView
 
 ROWS = 4000
 DOMAIN = Domain(
@@ -894,7 +894,8 @@ def test_percentile_is_that_which_lies_between_two_numbers(share: float) -> None
 
 
 def test_nobody_is_not_told_as_less_than_nobody() -> None:
-    assert shown(Answer(-0.3, 421.0)) == ("0 ± 421", "[-825, 825]")
+    column = ColumnView("n", [-0.3], [421.0], level=0.95)
+    assert (column.cells(), column.interval_cells()) == (["0 ± 421"], ["[-825, 825]"])
 
 
 def test_a_name_that_is_given_is_kept():

@@ -16,12 +16,12 @@ from sfumato.audit.linkage import Linkage
 from sfumato.audit.power import Power
 from sfumato.audit.score import Check
 from sfumato.errors import ParameterError
-from sfumato.glance import spans
 from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.printable import json_number
 from sfumato.privacy.guarantee import Guarantee, rounded_up
 from sfumato.privacy.probability import check_count
 from sfumato.privacy.siblings import SiblingAccount
+from sfumato.renderers.sparkline import spans
 
 LIMITS = (
     "a clean audit is no proof: it rules out what it looked for, in this release, at the stated "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -19,6 +20,7 @@ from sfumato.printable import plain
 from sfumato.privacy.guarantee import PRIOR
 from sfumato.report import Block, Code, Facts, Heading, Page
 from sfumato.source import Release, Source
+from sfumato.view import View
 
 _SPECIAL = {*'"$`\\!'}  # what a shell reads inside double quotes
 TOLD = 12  # figures of a picture that are told in words
@@ -55,6 +57,13 @@ def save_page(
         Code(typed(), command=True),
     ]
     Page(title, [*blocks, *end], lead).save(path)
+
+
+def with_origin(view: View, origin: Iterable[tuple[str, Any]]) -> View:
+    """The view, which ends with what it was made from, by which version and which command."""
+    facts = [*origin, ("made by", f"Sfumato {__version__}")]
+    end = View("Where this comes from", facts=facts, command=typed())
+    return replace(view, sections=(*view.sections, end))
 
 
 def origin_of(file: str, source: Source) -> list[tuple[str, str]]:

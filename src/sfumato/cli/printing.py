@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from sfumato.domain import Domain  # numpy with it, which no command's help needs
     from sfumato.table import Reader
+    from sfumato.view import View
 
 R = TypeVar("R", bound="Reader")
 SHOWN_VALUES = 8
@@ -41,6 +42,19 @@ def console(*, stderr: bool = False) -> Console:
 def print_json(result: Mapping[str, Any]) -> None:
     """One JSON object; a number that JSON cannot hold would be a mistake of ours."""
     print(escaped(json.dumps(result, ensure_ascii=False, allow_nan=False)))
+
+
+def show(view: View, *, most: int | None = 20) -> None:
+    """A view as text, of each table at most so many lines; its notes on standard error."""
+    from sfumato.renderers.text import Bold, lines_of  # numpy with it, which no help needs
+
+    screen = console()
+    for line in lines_of(view, room=screen.width, most=most, wrapped=sys.stdout.isatty()):
+        if isinstance(line, Bold):
+            screen.print(str(line), style="bold", soft_wrap=True)
+        else:
+            print(line)
+    print_notes(view.all_notes())
 
 
 def print_words(words: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,23 +19,14 @@ from sfumato.cli.options import (
     check_drawing_target,
     share,
 )
-from sfumato.cli.pages import origin_of, points_told, save_page
-from sfumato.cli.printing import (
-    has_room,
-    print_json,
-    print_notes,
-    print_table,
-    print_words,
-    telling,
-)
+from sfumato.cli.pages import origin_of, with_origin
+from sfumato.cli.printing import print_json, show, telling
 from sfumato.cli.reading import read_source
 from sfumato.errors import ParameterError
-from sfumato.mine.cube import CubeResult, shown
+from sfumato.mine.cube import CubeResult
 from sfumato.mine.cube import query as ask
-from sfumato.mine.cube.result import Row
-from sfumato.report import Block, Listing, Note, Picture, save_figure
-
-SIDE_BY_SIDE = 2  # estimates for which a screen is wide enough
+from sfumato.result import save_view
+from sfumato.view import View
 
 
 def query(
@@ -85,15 +77,15 @@ def query(
         source = read_source(file, schema, items, engine, **how, tell=tell)
         result = ask(source, sql, method=method)
     needed = None if wanted is None else rows_needed(result, wanted, level)
+    view = result.view(level)
     if plot is not None:
-        draw(result, level, sql, origin_of(file, source), plot)
+        save_view(with_origin(replace(view, title=sql), origin_of(file, source)), plot)
     if json:
         print_json(result.to_dict(level) | ({} if needed is None else {"within": needed}))
         return
-    print_answers(result, level)
     if needed is not None:
-        print_words(needed["words"])
-    print_notes(result.notes)
+        view = replace(view, sections=(View(words=(needed["words"],)),))
+    show(view, most=None)
 
 
 def rows_needed(result: CubeResult, within: float, level: float) -> dict[str, Any]:
@@ -116,86 +108,3 @@ def rows_needed(result: CubeResult, within: float, level: float) -> dict[str, An
     if guaranteed is not None:
         words += f"; {guaranteed:,} by OLAP theorem 1, whatever the data"
     return {"share": within, "rows": normal, "theorem_1": guaranteed, "words": words}
-
-
-def answer_table(result: CubeResult, level: float) -> tuple[list[str], list[list[str]]]:
-    """Headings and lines, one a group: labels as they are, estimates with their errors and
-    intervals.
-    """
-    headings = _labels(result)
-    for name in result.estimates:
-        headings += [f"{name} ± stderr", _interval(level)]
-    lines = []
-    for row in result.rows:
-        parts = (_told(result, row, name, level) for name in result.estimates)
-        lines.append([*_group(result, row), *(text for part in parts for text in part)])
-    return headings, lines
-
-
-def answer_list(result: CubeResult, level: float) -> tuple[list[str], list[list[str]]]:
-    """The same with a line for each estimate of a group: a screen is not wide enough for many."""
-    headings = [*_labels(result), "answer", "value ± stderr", _interval(level)]
-    lines = [
-        [*_group(result, row), name, *_told(result, row, name, level)]
-        for row in result.rows
-        for name in result.estimates
-    ]
-    return headings, lines
-
-
-def _labels(result: CubeResult) -> list[str]:
-    return [name for name in result.columns if name not in result.estimates]
-
-
-def _group(result: CubeResult, row: Row) -> list[str]:
-    return ["all" if row[name] is None else str(row[name]) for name in _labels(result)]
-
-
-def _interval(level: float) -> str:
-    return f"{100 * level:g} % interval"
-
-
-def _told(result: CubeResult, row: Row, name: str, level: float) -> tuple[str, str]:
-    return shown(row[name], level, counts=name in result.counts)
-
-
-def print_answers(result: CubeResult, level: float) -> None:
-    """The rows as a table; more estimates than have room side by side, one below the other."""
-    if not result.rows:
-        print("no group is left")
-        return
-    left, many = len(_labels(result)), len(result.estimates) > SIDE_BY_SIDE
-    headings, lines = answer_table(result, level)
-    if many or (len(result.estimates) > 1 and not has_room(headings, lines, left=left)):
-        headings, lines = answer_list(result, level)
-        left += 1
-    print_table(headings, lines, left=left)
-
-
-def draw(
-    result: CubeResult, level: float, sql: str, origin: list[tuple[str, str]], path: Path
-) -> None:
-    """One panel an estimate: the groups across, with error bars; on a page, the table too."""
-    axes = result.plot()
-    if path.suffix != ".html":
-        save_figure(axes, path)
-        return
-    groups = [", ".join(result.labels_of(row)) or "all" for row in result.rows]
-    alt = " ".join(
-        points_told(
-            name,
-            groups,
-            [row[name].value for row in result.rows],
-            [row[name].stderr for row in result.rows],
-        )
-        + "."
-        for name in result.estimates
-    )
-    known = all(row[name].stderr == 0 for row in result.rows for name in result.estimates)
-    caption = "Exact: no noise is in these" if known else "Estimates with 95 % intervals"
-    blocks: list[Block] = [
-        Picture.of(axes, caption, alt=alt),
-        Listing(*answer_table(result, level)),
-        *(Note(note) for note in result.notes),
-    ]
-    save_page(sql, blocks, origin, path)

@@ -29,10 +29,10 @@ from sfumato.errors import (
 from sfumato.estimation.adjust import clip_and_scale, project_simplex
 from sfumato.estimation.evidence import CountEvidence, Evidence
 from sfumato.estimation.likelihood import MostLikely, maximum_likelihood
-from sfumato.glance import around, spans
 from sfumato.notebook import Framed, arrow_table, free_name, html_table
 from sfumato.printable import json_number
 from sfumato.privacy.probability import check_number, check_places
+from sfumato.renderers.sparkline import around, spans
 
 DRAWN_CELLS = 60  # of an estimate, in one picture
 COUNT_COLUMNS = ("count", "count_stderr", "count_low", "count_high")  # of every table of counts

@@ -16,11 +16,11 @@ from sfumato.domain import Cells
 from sfumato.errors import ParameterError
 from sfumato.estimation.adjust import clip_and_scale, project_simplex
 from sfumato.estimation.estimate import Answer, Estimate
-from sfumato.glance import around, spans
 from sfumato.mine.classifier import FIGURES, Classifier, figures, mixture_posterior, percent
 from sfumato.mine.features import Feature, Problem
 from sfumato.notebook import arrow_table, html_table
 from sfumato.privacy.probability import check_count, check_places
+from sfumato.renderers.sparkline import around, spans
 from sfumato.table import Table
 
 Floats = NDArray[Any]

@@ -22,10 +22,10 @@ from sfumato.errors import ParameterError
 from sfumato.estimation.noise import is_lost, noise_told
 from sfumato.estimation.supports.asked import AskedSupports
 from sfumato.estimation.supports.base import Assuming, Floats, Integers, Measured, Supports
-from sfumato.glance import around, spans
 from sfumato.mine.frequency import FITTED, Candidates, Prior, evenly, most_by_subsets, normal_below
 from sfumato.notebook import Framed, html_table
 from sfumato.privacy.probability import check_count, check_number
+from sfumato.renderers.sparkline import around, spans
 from sfumato.source import Release
 
 if TYPE_CHECKING:

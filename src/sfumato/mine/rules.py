@@ -17,11 +17,11 @@ from sfumato import plots
 from sfumato.arguments import checked
 from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.estimation.supports.base import Floats, Integers
-from sfumato.glance import Glance, around, spans
 from sfumato.mine.itemsets import Itemsets, Tier
 from sfumato.notebook import Framed, html_table
 from sfumato.printable import json_number
 from sfumato.privacy.probability import check_count, check_number
+from sfumato.renderers.sparkline import Glance, around, spans
 
 if TYPE_CHECKING:
     import pandas

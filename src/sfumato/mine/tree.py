@@ -19,7 +19,6 @@ from sfumato.domain import Cells
 from sfumato.errors import ParameterError, Unanswerable, listing
 from sfumato.estimation.adjust import clip_and_scale
 from sfumato.estimation.estimate import Answer
-from sfumato.glance import around, spans
 from sfumato.mine.classifier import (
     FIGURES,
     Classifier,
@@ -34,6 +33,7 @@ from sfumato.mine.questions import Region, TreeQuestions
 from sfumato.mine.splits import Rule, Split, shrunken
 from sfumato.notebook import arrow_table, html_table
 from sfumato.privacy.probability import check_count
+from sfumato.renderers.sparkline import around, spans
 from sfumato.table import Table
 
 Floats = NDArray[Any]

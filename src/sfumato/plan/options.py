@@ -19,7 +19,6 @@ from sfumato import plots
 from sfumato.arguments import checked
 from sfumato.domain import Items
 from sfumato.errors import listing
-from sfumato.glance import spans
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.item_set import ItemSet
 from sfumato.notebook import (
@@ -37,6 +36,7 @@ from sfumato.plan.sample_sizes import SampleSizes
 from sfumato.plan.workload import ASSUMPTIONS
 from sfumato.printable import json_number, typed
 from sfumato.privacy.guarantee import Gamma, Guarantee, rounded_up
+from sfumato.renderers.sparkline import spans
 
 USELESS = 0.5  # a relative error above this tells nothing
 EMPTY_PROMISE = 0.95  # a worst posterior above this is as good as knowing

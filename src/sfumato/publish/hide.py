@@ -20,7 +20,6 @@ from sfumato.bits import Bits
 from sfumato.domain import as_bits
 from sfumato.errors import DataError, ParameterError, SfumatoError
 from sfumato.estimation.supports.flipped import FlippedSupports
-from sfumato.glance import spans
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.notebook import Framed, arrow_table, html_facts, html_table
 from sfumato.printable import percent
@@ -37,6 +36,7 @@ from sfumato.publish.removal import (
 )
 from sfumato.publish.restriction import Limits, Restriction, patterns_of
 from sfumato.randomness import Keystream, drawing
+from sfumato.renderers.sparkline import spans
 from sfumato.table import Table, save
 from sfumato.telling import Telling, silent
 

@@ -16,7 +16,6 @@ from sfumato import plots
 from sfumato.arguments import checked
 from sfumato.domain import Codes, Distinct
 from sfumato.errors import ParameterError
-from sfumato.glance import around, spans
 from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.printable import percent
 from sfumato.privacy.guarantee import Gamma, Guarantee, rounded_up
@@ -40,6 +39,7 @@ from sfumato.publish.records import (
     replaced,
 )
 from sfumato.randomness import Keystream, drawing
+from sfumato.renderers.sparkline import around, spans
 from sfumato.table import Table
 from sfumato.telling import Telling, silent
 

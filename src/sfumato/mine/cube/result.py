@@ -10,16 +10,18 @@ from typing import Any
 from sfumato import plots
 from sfumato.arguments import checked
 from sfumato.errors import ParameterError
-from sfumato.estimation.estimate import Answer, decimals
-from sfumato.glance import Glance, around, spans
-from sfumato.notebook import Framed, as_polars, free_name, html_table
+from sfumato.estimation.estimate import Answer
 from sfumato.privacy.samples import retention_rows
+from sfumato.renderers.frames import arrow, as_polars
+from sfumato.renderers.picture import points
+from sfumato.result import Result
+from sfumato.view import Chart, ColumnView, TableView, View
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True, repr=False)
-class CubeResult(Framed):
+class CubeResult(Result):
     """The rows of an answered query; estimates are `Answer`s, everything else is a label of its
     group.
     """
@@ -55,25 +57,51 @@ class CubeResult(Framed):
             "notes": list(self.notes),
         }
 
+    @checked
+    def view(self, level: float = 0.95) -> View:
+        """A line for each group: its labels, and each estimate with its error and interval."""
+        columns = [self._column(name, level) for name in self.columns]
+        words = () if self.rows else ("no group is left",)
+        charts = (self._chart(),) if self.estimates else ()
+        return View(words=words, charts=charts, tables=(TableView(columns),), notes=self.notes)
+
+    def _column(self, name: str, level: float) -> ColumnView:
+        values = [row[name] for row in self.rows]
+        if name not in self.estimates:
+            return ColumnView(name, values, words=_label, field=name)
+        return ColumnView(
+            name,
+            [value.value for value in values],
+            [value.stderr for value in values],
+            level=level,
+            counts=name in self.counts,
+            ends=[value.interval(level) for value in values],
+            field=(name, f"{name}_stderr", f"{name}_low", f"{name}_high"),
+        )
+
+    def _chart(self) -> Chart:
+        """One panel per estimate, the groups across, with 95 % intervals."""
+        labels = [", ".join(self.labels_of(row)) or "all" for row in self.rows]
+        panels = [
+            plots.Marginal(
+                name,
+                labels,
+                [row[name].value for row in self.rows],
+                [row[name].stderr for row in self.rows],
+                from_zero=name in self.counts,
+            )
+            for name in self.estimates
+        ]
+        exact = all(answer.stderr == 0 for answer in self._answers)
+        return points(
+            panels, "Exact: no noise is in these" if exact else "Estimates with 95 % intervals"
+        )
+
     def to_arrow(self, level: float = 0.95) -> Any:
         """A table with a column for each output, and for each estimate three more: `n_stderr`,
         `n_low` and `n_high` for `n`. What is undefined is null; exact counts are whole.
         """
-        import pyarrow as pa
-
-        data: dict[str, Any] = {}
-        for name in self.columns:
-            values = [row[name] for row in self.rows]
-            if name not in self.estimates:
-                data[free_name(name, data)] = pa.array(values)
-                continue
-            plain = [_plain(value, level) for value in values]
-            for part, ending in _PARTS.items():
-                found = [each[part] for each in plain]
-                data[free_name(f"{name}{ending}", data)] = pa.array(found, pa.float64())
-            if name in self.counts and all(value.stderr == 0 for value in values):
-                data[name] = pa.array([round(value.value) for value in values], pa.int64())
-        return pa.table(data)
+        return arrow(self.view(level).tables[0])
 
     def to_pandas(self, level: float = 0.95) -> Any:
         """A data frame of the same columns."""
@@ -83,53 +111,11 @@ class CubeResult(Framed):
         """A Polars data frame of the same columns."""
         return as_polars(self.to_arrow(level))
 
-    def _repr_html_(self) -> str:
-        """The table as notebooks show it."""
-        heads: list[str] = []
-        for name in self.columns:
-            heads += [name, "95 % interval", ""] if name in self.estimates else [name]
-        columns = [self._column(name) for name in self.columns]
-        lines = ([text for cells in line for text in cells] for line in zip(*columns, strict=True))
-        return html_table(heads, lines, notes=self.notes)
-
-    def _column(self, name: str) -> list[list[str | Glance]]:
-        """The cells of an output, row by row: an estimate has three, the last a picture of it."""
-        values = [row[name] for row in self.rows]
-        if name not in self.estimates:
-            return [["all" if value is None else str(value)] for value in values]
-        ends = around([value.value for value in values], [value.stderr for value in values])
-        pictures = spans(ends, zero=name in self.counts)
-        counts = name in self.counts
-        return [
-            [*shown(value, counts=counts), seen]
-            for value, seen in zip(values, pictures, strict=True)
-        ]
-
-    def plot(self) -> list[Any]:
-        """One panel an estimate, the groups across, with 95 % intervals; the axes, a panel each."""
-        if not self.estimates:
-            raise ParameterError("there is no estimate to draw in this answer")
-        labels = [", ".join(self.labels_of(row)) or "all" for row in self.rows]
-        return plots.marginals(
-            [
-                plots.Marginal(
-                    name,
-                    labels,
-                    [row[name].value for row in self.rows],
-                    [row[name].stderr for row in self.rows],
-                    from_zero=name in self.counts,
-                )
-                for name in self.estimates
-            ],
-            columns=1,
-            quantity="",
-        )
-
     @checked
     def labels_of(self, row: Row) -> list[str]:
         """What a group is called."""
         parts = (value for name, value in row.items() if name not in self.estimates)
-        return ["all" if value is None else str(value) for value in parts]
+        return [_label(value) for value in parts]
 
     @checked
     def rows_needed(self, within: float, level: float = 0.95) -> int | None:
@@ -170,9 +156,6 @@ class CubeResult(Framed):
         return [value for row in self.rows for value in row.values() if isinstance(value, Answer)]
 
 
-_PARTS = {"value": "", "stderr": "_stderr", "low": "_low", "high": "_high"}
-
-
 def _is_known(answer: Answer) -> bool:
     return math.isfinite(answer.value) and math.isfinite(answer.stderr)
 
@@ -184,19 +167,5 @@ def _plain(value: Any, level: float) -> Any:
     return known if value.assumes is None else known | {"assumes": value.assumes}
 
 
-def shown(answer: Answer, level: float = 0.95, *, counts: bool = False) -> tuple[str, str]:
-    """An answer in words: its value with its error, and its interval; a dash where it has none. One
-    that counts is shown whole where no error says how many digits it has.
-    """
-    if not math.isfinite(answer.value):
-        return "–", ""
-    if not math.isfinite(answer.stderr):
-        value = f"{round(answer.value):,}" if counts else f"{answer.value:,.6g}"
-        return value + (" ± ∞" if answer.stderr > 0 else ""), ""
-    if answer.stderr < 1e-9 * max(1.0, abs(answer.value)):
-        whole = answer.value.is_integer() and abs(answer.value) < 1e15
-        return f"{answer.value:,.0f} exact" if whole else f"{answer.value:,.12g} exact", ""
-    digits = decimals(answer.stderr)
-    numbers = (answer.value, answer.stderr, *answer.interval(level))
-    value, error, low, high = (f"{number:z,.{digits}f}" for number in numbers)
-    return f"{value} ± {error}", f"[{low}, {high}]"
+def _label(value: Any) -> str:
+    return "all" if value is None else str(value)

@@ -1,0 +1,1 @@
+"""Renderers: text, HTML, JSON, Arrow and pictures of any `View`."""

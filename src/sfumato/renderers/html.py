@@ -1,0 +1,200 @@
+"""A view as HTML: a fragment in a notebook, or one page that needs nothing else: no script, no
+outside file, readable on a phone, light and dark.
+
+Every label is escaped: it comes from a file, and files may hold anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from html import escape
+from typing import Any
+
+from sfumato.printable import plain
+from sfumato.renderers.picture import figure_html
+from sfumato.renderers.sparkline import spans
+from sfumato.renderers.text import interval_head
+from sfumato.view import ColumnView, TableView, View, is_figure, shown
+
+MOST_LINES, LISTED = 40, 200  # of a table in a notebook, and on a page
+LONG = 12  # letters from which on the first column's words need room on a phone
+ENDLESS = 24  # letters of one word from which on it may be broken there
+_OPTION = re.compile(r"(?<= )-[^ ]+")
+
+SHEET = """
+:root { color-scheme: light dark;
+  --ink: #22262e; --faint: #667; --paper: #fff; --line: #dfe2e8; --tint: #f5f6f9;
+    --accent: #0072b2; }
+@media screen and (prefers-color-scheme: dark) {
+  :root { --ink: #e4e7ee; --faint: #99a1b0; --paper: #15181e; --line: #333a46; --tint: #1e232c;
+    --accent: #56b4e9; }
+  figure img { filter: invert(0.91) hue-rotate(180deg); }
+}
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 60rem; padding: 1.5rem 1.1rem 4rem; background: var(--paper);
+  color: var(--ink);
+  font: 1rem/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif;
+    overflow-wrap: anywhere; }
+h1 { font-size: 1.8rem; line-height: 1.2; margin: 0.5rem 0; }
+h2 { font-size: 1.25rem; margin: 2.4rem 0 0.6rem; padding-top: 0.9rem;
+  border-top: 1px solid var(--line); }
+p { max-width: 44rem; }
+.lead { color: var(--faint); font-size: 1.1rem; margin-top: 0; }
+.note { border-left: 3px solid var(--accent); background: var(--tint); padding: 0.6rem 0.9rem; }
+.wide { overflow-x: auto; margin: 1rem 0; background: /* a shadow where more is to be had */
+  linear-gradient(90deg, var(--paper) 40%, transparent) 0 0 / 2rem 100% no-repeat local,
+  linear-gradient(270deg, var(--paper) 40%, transparent) 100% 0 / 2rem 100% no-repeat local,
+  linear-gradient(90deg, var(--line), transparent) 0 0 / 0.8rem 100% no-repeat scroll,
+  linear-gradient(270deg, var(--line), transparent) 100% 0 / 0.8rem 100% no-repeat scroll; }
+table { min-width: 17rem; border-collapse: collapse; font-variant-numeric: tabular-nums;
+  font-size: 0.94rem; }
+caption { text-align: left; color: var(--faint); padding-bottom: 0.4rem; }
+th, td { padding: 0.32rem 0.8rem; text-align: left; border-bottom: 1px solid var(--line);
+  overflow-wrap: normal; }
+th { font-weight: 600; vertical-align: top; }
+thead th { vertical-align: bottom; }
+.number { text-align: right; }
+td.number { white-space: nowrap; }
+tbody tr:hover { background: var(--tint); }
+figure { margin: 1.2rem 0; overflow-x: auto; }
+figure img { display: block; width: 36rem; max-width: 100%; height: auto; background: #fff;
+  border-radius: 8px; padding: 6px; }
+figure.wide img { width: auto; }
+figcaption { color: var(--faint); font-size: 0.94rem; margin-top: 0.4rem; max-width: 44rem; }
+pre { overflow-x: auto; background: var(--tint); padding: 0.8rem; border-radius: 6px;
+  font-size: 0.88rem; overflow-wrap: normal; }
+pre.command { white-space: pre-wrap; overflow-wrap: anywhere; }
+pre.command span { white-space: nowrap; }
+@media (max-width: 36rem) {
+  figure.wide img { max-width: none; }
+  table { font-size: 0.85rem; }
+  th, td { padding: 0.3rem 0.42rem; }
+  td.number { white-space: normal; }
+  td.long { min-width: 7rem; }
+  td.endless { overflow-wrap: anywhere; }
+}
+@media print {
+  body { max-width: none; padding: 0; font-size: 10pt; }
+  figure, tr, .facts, pre { break-inside: avoid; }
+  figure img, figure.wide img { max-width: 100%; width: auto; padding: 0; }
+  .wide, figure { overflow: visible; background: none; }
+  table { font-size: 8pt; }
+  th, td { padding: 0.15rem 0.3rem; overflow-wrap: anywhere; }
+  pre { white-space: pre-wrap; }
+  h2 { break-after: avoid; }
+}
+""".strip()
+
+
+def page(view: View) -> str:
+    """The whole page as text.
+
+    >>> "<title>Smokers &amp; others</title>" in page(View("Smokers & others", ["24.7 %"]))
+    True
+    """
+    title = escape(plain(view.title))
+    body = "\n".join(_parts(view, LISTED, paged=True))
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{title}</title>\n<style>\n{SHEET}\n</style>\n</head>\n"
+        f"<body>\n<h1>{title}</h1>\n{body}\n</body>\n</html>\n"
+    )
+
+
+def fragment(view: View) -> str:
+    """What a notebook shows: no pictures but sparklines, long tables cut."""
+    title = f"<p><b>{_words(view.title)}</b></p>" if view.title else ""
+    return title + "".join(_parts(view, MOST_LINES, paged=False))
+
+
+def _parts(view: View, most: int, *, paged: bool) -> Iterator[str]:
+    """All but the title."""
+    yield from (f"<p>{_words(words)}</p>" for words in view.words if words)
+    if paged:
+        yield from map(figure_html, view.charts)
+    if any(value is not None for _, value in view.facts):
+        yield _facts(view.facts)
+    if view.code:
+        yield f"<pre>{escape(plain(view.code))}</pre>"
+    if view.command:
+        yield _command(view.command)
+    for table in view.tables:
+        yield from _table(table, most)
+    yield from (f'<p class="note">{_words(note)}</p>' for note in view.notes)
+    for part in view.sections:
+        if part.title:
+            yield (
+                f"<h2>{_words(part.title)}</h2>" if paged else f"<p><b>{_words(part.title)}</b></p>"
+            )
+        yield from _parts(part, most, paged=paged)
+
+
+def _command(command: str) -> str:
+    """What was typed, whose long lines go on below; no line ends in "--"."""
+    whole = _OPTION.sub(r"<span>\g<0></span>", escape(plain(command)))
+    return f'<pre class="command">{whole}</pre>'
+
+
+def _facts(facts: Sequence[tuple[str, Any]]) -> str:
+    lines = "\n".join(
+        f'<tr><th scope="row">{_words(name)}</th><td>{_words(shown(value))}</td></tr>'
+        for name, value in facts
+        if value is not None
+    )
+    return f'<div class="wide facts"><table><tbody>{lines}</tbody></table></div>'
+
+
+def _table(table: TableView, most: int) -> Iterator[str]:
+    """Numbers stand to the right; each estimate with its interval and a sparkline of it."""
+    if not len(table):
+        return
+    columns = [part for column in table.seen for part in _columns(column, most)]
+    caption = f"<caption>{_words(table.caption)}</caption>" if table.caption else ""
+    head = "".join(name for name, _ in columns)
+    rows = zip(*(cells for _, cells in columns), strict=True)
+    body = "\n".join(f"<tr>{''.join(row)}</tr>" for row in rows)
+    yield (
+        f'<div class="wide"><table>{caption}<thead><tr>{head}</tr></thead>\n'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+    if len(table) > most:
+        yield f"<p>… and {len(table) - most:,} {_words(table.rest)}</p>"
+
+
+def _columns(column: ColumnView, most: int) -> Iterator[tuple[str, list[str]]]:
+    """Heading and cells of the one to three columns that a column is."""
+    yield _column(column.head, column.cells()[:most])
+    if column.level is None:
+        return
+    if any(ends := column.interval_cells()[:most]):
+        yield _column(interval_head(column.level), ends)
+    drawn = [(value, *ends) for value, ends in zip(column.values, column.intervals, strict=True)]
+    pictures = spans(drawn[:most], zero=column.counts, mark=column.mark)
+    yield "<th></th>", [f"<td>{picture}</td>" for picture in pictures]
+
+
+def _column(head: str, cells: Sequence[str]) -> tuple[str, list[str]]:
+    right = any(cells) and all(map(is_figure, cells))
+    long = not right and any(len(cell) > LONG for cell in cells)
+    return _cell("th", head, right, False), [_cell("td", cell, right, long) for cell in cells]
+
+
+def _cell(tag: str, words: str, right: bool, long: bool) -> str:
+    endless = long and max(map(len, words.split()), default=0) > ENDLESS
+    kind = "number" if right else "long endless" if endless else "long" if long else ""
+    look = (' scope="col"' if tag == "th" else "") + (f' class="{kind}"' if kind else "")
+    safe = _words(words)
+    if right and tag == "td":  # where a phone breaks it, it breaks before the error
+        safe = safe.replace("± ", "±\N{NO-BREAK SPACE}").replace("* ", "*\N{NO-BREAK SPACE}")
+    return f"<{tag}{look}>{safe}</{tag}>"
+
+
+def _words(text: str) -> str:
+    """A text made safe; no line ends between a number and its per cent.
+
+    >>> _words("5 % & more").replace("\N{NO-BREAK SPACE}", "_")
+    '5_% &amp; more'
+    """
+    return escape(plain(text)).replace(" %", "\N{NO-BREAK SPACE}%")

@@ -1,0 +1,141 @@
+"""Pictures of a view: charts drawn, embedded in a page, written as files; and charts of points,
+bars and lines, each with what is seen of it in words.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from sfumato import plots
+from sfumato.errors import ParameterError
+from sfumato.printable import plain
+from sfumato.view import Chart
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Drawing: TypeAlias = (
+    "Axes | Figure | Sequence[Axes]"  # a list of axes stands for the figure they share
+)
+MEDIA = {"png": "image/png", "svg": "image/svg+xml"}
+NARROW = 5.0  # inches up to which a picture is readable on a phone as it is
+TOLD = 12  # figures of a picture that are told in words
+
+
+def points(panels: Sequence[plots.Marginal], caption: str = "", *, quantity: str = "") -> Chart:
+    """A panel for each quantity, the groups across, with 95 % intervals."""
+    alt = " ".join(_points_told(panel) + "." for panel in panels)
+    return Chart(partial(plots.marginals, panels, columns=1, quantity=quantity), caption, alt)
+
+
+def bars(
+    what: str,
+    labels: Sequence[str],
+    before: Sequence[float],
+    after: Sequence[float],
+    *,
+    caption: str = "",
+    called: tuple[str, str] = ("before", "after"),
+    **look: Any,
+) -> Chart:
+    """Paired bars of a quantity, before and after."""
+    pairs = [
+        f"{label}: {_figure(old)} {called[0]}, {_figure(new)} {called[1]}"
+        for label, old, new in zip(labels, before, after, strict=True)
+    ]
+    draw = partial(plots.risk, labels, before, after, quantity=what, called=called, **look)
+    return Chart(draw, caption, plain(_listed(f"Paired bars of {what}", pairs)))
+
+
+def lines(
+    places: Sequence[float],
+    panels: Mapping[str, Sequence[plots.Series]],
+    *,
+    across: str,
+    caption: str = "",
+) -> Chart:
+    """A panel for each quantity, a line for each method."""
+    return Chart(partial(plots.trade_off, places, panels, across=across), caption)
+
+
+def _points_told(panel: plots.Marginal) -> str:
+    """Points with their error bars in words: each with its standard error, unless all are exact."""
+    exact = not np.any(panel.stderr)
+    triples = zip(panel.labels, np.asarray(panel.value), np.asarray(panel.stderr), strict=True)
+    told = [
+        f"{label}: {_figure(v)}"
+        if exact or math.isnan(v)
+        else f"{label}: {_figure(v)} ± {_figure(e)}"
+        for label, v, e in triples
+    ]
+    drawn = ", exact" if exact else " ± standard error, drawn with 95 % intervals"
+    return plain(_listed(panel.name + drawn, told))
+
+
+def _listed(start: str, parts: Sequence[str]) -> str:
+    rest = len(parts) - TOLD
+    told = "; ".join(parts[:TOLD])
+    return f"{start}: {told}" + (f"; and {rest} more" if rest > 0 else "")
+
+
+def _figure(value: float) -> str:
+    if math.isnan(value):
+        return "undefined"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def figure_html(chart: Chart) -> str:
+    """A chart inside a page, with words for those who cannot see it."""
+    drawn = chart.draw()
+    wide = _figure_of(drawn).get_figwidth() > NARROW
+    source = f"data:{MEDIA['svg']};base64,{base64.b64encode(image(drawn, 'svg')).decode('ascii')}"
+    caption = escape(plain(chart.caption)).replace(" %", "\N{NO-BREAK SPACE}%")
+    alt = chart.alt or " ".join([chart.caption, _lines_told(drawn)]).strip()
+    look = ' class="wide"' if wide else ""
+    seen = f'<img src="{source}" alt="{escape(plain(alt), quote=True)}">'
+    return f"<figure{look}>{seen}<figcaption>{caption}</figcaption></figure>"
+
+
+def _lines_told(drawn: Drawing) -> str:
+    return plots.told(drawn) if isinstance(drawn, Sequence) else ""
+
+
+def picture_form(path: str | Path) -> str:
+    """Which picture a file's name asks for: html, png or svg."""
+    form = Path(path).suffix.lower().removeprefix(".")
+    if form not in ("html", *MEDIA):
+        found = f"'.{form}'" if form else "no extension"
+        raise ParameterError(
+            f"cannot tell which picture '{path}' should be ({found})",
+            hint="end it in .png, .svg or .html",
+        )
+    return form
+
+
+def image(drawing: Drawing, form: str) -> bytes:
+    """The drawing as bytes that do not change from run to run: no date, no random ids."""
+    from matplotlib import rc_context
+
+    buffer = io.BytesIO()
+    with rc_context({"svg.hashsalt": "sfumato"}):
+        _figure_of(drawing).savefig(
+            buffer, format=form, dpi=160, metadata={"Date" if form == "svg" else "Software": None}
+        )
+    return buffer.getvalue()
+
+
+def _figure_of(drawing: Drawing) -> Figure:
+    """The whole figure: one is its own figure, and a part of one knows the whole."""
+    first: Any = drawing[0] if isinstance(drawing, Sequence) else drawing
+    whole: Figure = first.figure.figure
+    return whole

@@ -1,0 +1,209 @@
+"""View: what is to be seen of a result, said once.
+
+A result says in a `View` what a reader should see of it: a title, sentences, named facts, tables,
+pictures, notes. The renderers (text, HTML, JSON, Arrow, picture) take any view, so a new result
+needs one description and has all five.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from statistics import NormalDist
+from typing import Any
+
+from sfumato.errors import ParameterError
+
+# A number in words: 48,842 or 1.2e+08 or 3.1 % or 0.12 ± 0.01 or ± 0.01, or the dash of none.
+_NUMBER = r"-?[\d,.]+(e[+-]?\d+)?( ?%)?"
+_BOTH = rf"\[{_NUMBER}, {_NUMBER}\]|{_NUMBER} – {_NUMBER}"  # the ends of an interval
+_ONE = rf"(\* )?{_NUMBER}( (± {_NUMBER}|± ∞|exact|\(model\)))?"  # a mark may stand before it
+_FIGURE = re.compile(rf"|–|∞|exact|{_ONE}|± {_NUMBER}|{_BOTH}")
+EXACT = 1e-9  # relative errors below are rounding, not noise
+
+
+@dataclass(frozen=True)
+class ColumnView:
+    """What stands below one heading: values, and how people and programs read them.
+
+    `words` writes a value; a value with a standard error is written to the second digit of that
+    error. With `level`, its interval stands beside it (and in HTML a sparkline, on an axis from 0
+    where `counts`, with a dashed `mark`). In frames the column is called `field`, its error, low
+    and high end by the other names of it; one without a field is for people alone, one without a
+    head for programs.
+    """
+
+    head: str
+    values: Sequence[Any]
+    stderr: Sequence[float] | None = None
+    words: Callable[[Any], str] | None = None
+    level: float | None = None
+    counts: bool = False
+    mark: float | None = None
+    ends: Sequence[tuple[float, float]] | None = None  # of the intervals, where not symmetric
+    field: str | tuple[str, ...] = ()
+    kind: str | None = None  # Arrow's word, or `names` for lists of them; else by the values
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        return (self.field,) if isinstance(self.field, str) else self.field
+
+    @property
+    def intervals(self) -> list[tuple[float, float]]:
+        """The ends of each value's interval: the normal one, at 95 %, unless stated."""
+        if self.ends is not None:
+            return [*self.ends]
+        reach = NormalDist().inv_cdf((1 + (self.level or 0.95)) / 2)
+        errors = self.stderr if self.stderr is not None else [0.0] * len(self.values)
+        return [
+            (value - reach * error, value + reach * error)
+            for value, error in zip(map(float, self.values), map(float, errors), strict=True)
+        ]
+
+    def cells(self) -> list[str]:
+        """The values in words, each with its standard error where it has one."""
+        if self.stderr is None:
+            return [shown(value) if self.words is None else self.words(value) for value in self]
+        pairs = zip(self.values, self.stderr, strict=True)
+        return [with_error(value, error, counts=self.counts) for value, error in pairs]
+
+    def interval_cells(self) -> list[str]:
+        """The intervals in words; none where a value is exact or unknown."""
+        assert self.stderr is not None
+        triples = zip(self.values, self.stderr, self.intervals, strict=True)
+        return [_interval(*triple) for triple in triples]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.values)
+
+
+@dataclass(frozen=True)
+class TableView:
+    """Columns side by side, with a caption; `rest` says what a long table leaves out."""
+
+    columns: Sequence[ColumnView]
+    caption: str = ""
+    rest: str = "more"  # what the lines that are not shown are called
+
+    @classmethod
+    def of(
+        cls, heads: Sequence[str], lines: Sequence[Sequence[Any]], caption: str = ""
+    ) -> TableView:
+        """Lines under headings."""
+        for place, line in enumerate(lines, start=1):
+            if len(line) != len(heads):
+                raise ParameterError(
+                    f"row {place} has {len(line)} entries, but the table has {len(heads)} columns"
+                )
+        parts = list(zip(*lines, strict=True)) or [()] * len(heads)
+        return cls([ColumnView(*pair) for pair in zip(heads, parts, strict=True)], caption)
+
+    def __len__(self) -> int:
+        return len(self.columns[0].values) if self.columns else 0
+
+    @property
+    def seen(self) -> list[ColumnView]:
+        """The columns that people see."""
+        return [column for column in self.columns if column.head or not column.fields]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A picture: how it is drawn (on axes of its own, or on those it is given), its caption, and
+    what is seen in words for those who cannot see it.
+    """
+
+    draw: Callable[..., Any]
+    caption: str = ""
+    alt: str = ""
+
+
+@dataclass(frozen=True)
+class View:
+    """What is to be seen of a result, in the order in which it is read."""
+
+    title: str = ""
+    words: Sequence[str] = ()
+    facts: Sequence[tuple[str, Any]] = ()
+    charts: Sequence[Chart] = ()
+    tables: Sequence[TableView] = ()
+    code: str = ""  # lines shown as they are: a tree
+    command: str = ""  # what to type
+    notes: Sequence[str] = ()  # what must not be overlooked
+    sections: Sequence[View] = ()
+
+    def all_notes(self) -> list[str]:
+        """The notes of the view and of its sections."""
+        return [*self.notes, *(note for part in self.sections for note in part.all_notes())]
+
+
+def shown(entry: Any) -> str:
+    """A value in words: thousands separated, four figures of a fraction, a dash for none.
+
+    >>> shown(48842), shown(0.123456), shown(None), shown(True)
+    ('48,842', '0.1235', '–', 'yes')
+    """
+    if entry is None:
+        return "–"
+    if isinstance(entry, bool):
+        return "yes" if entry else "no"
+    if isinstance(entry, Integral):
+        return f"{int(entry):,}"
+    if isinstance(entry, Real):
+        number = float(entry)
+        return f"{number:,.0f}" if 1_000 <= abs(number) < 1e15 else f"{number:.4g}"
+    stderr = getattr(entry, "stderr", None)
+    return str(entry) if stderr is None else with_error(entry.value, stderr)
+
+
+def with_error(value: float, stderr: float, *, counts: bool = False) -> str:
+    """A value and its standard error, both to the second digit of the error; a count without one is
+    whole.
+
+    >>> with_error(1312.4, 50.2), with_error(0.12345, 0.0123), with_error(7.0, 0.0)
+    ('1,312 ± 50', '0.123 ± 0.012', '7 exact')
+    """
+    if not math.isfinite(value):
+        return "–"
+    if not math.isfinite(stderr):
+        known = f"{round(value):,}" if counts else f"{value:,.6g}"
+        return known + (" ± ∞" if stderr > 0 else "")
+    if is_exact(value, stderr):
+        whole = float(value).is_integer() and abs(value) < 1e15
+        return f"{value:,.0f} exact" if whole else f"{value:,.12g} exact"
+    digits = decimals(stderr)
+    return f"{value:z,.{digits}f} ± {stderr:,.{digits}f}"
+
+
+def is_exact(value: float, stderr: float) -> bool:
+    """Whether nothing but rounding stands between a value and the truth."""
+    return stderr < EXACT * max(1.0, abs(value))
+
+
+def decimals(stderr: float) -> int:
+    """How many decimals of a number are worth showing: two digits of its error, which is above 0.
+
+    >>> decimals(143), decimals(0.0123)
+    (0, 3)
+    """
+    return min(15, max(0, 1 - math.floor(math.log10(stderr))))
+
+
+def is_figure(words: str) -> bool:
+    """Whether words are a number as `shown` or `with_error` write it; it then stands to the right.
+
+    >>> is_figure("1,312 ± 50"), is_figure("3.1 %"), is_figure("north")
+    (True, True, False)
+    """
+    return _FIGURE.fullmatch(words) is not None
+
+
+def _interval(value: float, stderr: float, ends: tuple[float, float]) -> str:
+    if not math.isfinite(value) or not math.isfinite(stderr) or is_exact(value, stderr):
+        return ""
+    digits = decimals(stderr)
+    low, high = (f"{end:z,.{digits}f}" for end in ends)
+    return f"[{low}, {high}]"
