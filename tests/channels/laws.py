@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sfumato.channels import Channel, NotLumpableError
-from sfumato.channels.figures import amplification, condition
+from sfumato.channels.conditioning import amplification, condition
 from sfumato.domain import Category, Cells
 
 BATCHES: tuple[tuple[int, ...], ...] = ((), (3,), (2, 2))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.channels.laws import check_channel, close
 
 from sfumato.channels import Dense, NotLumpableError, Retain
-from sfumato.channels.figures import amplification, condition
+from sfumato.channels.conditioning import amplification, condition
 from sfumato.domain import Category
 from sfumato.errors import ParameterError
 

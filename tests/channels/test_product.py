@@ -11,7 +11,7 @@ from tests.channels.test_dense import random_matrix
 
 from sfumato.channels import Dense, Law, OwnLaw, Product, Retain, Sampled
 from sfumato.channels.base import is_settled
-from sfumato.channels.figures import condition
+from sfumato.channels.conditioning import condition
 from sfumato.errors import ParameterError
 
 Shape = tuple[int, ...]

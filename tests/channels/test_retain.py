@@ -10,7 +10,7 @@ from tests.channels.laws import check_channel, close
 
 from sfumato.channels import Law, OwnLaw, Retain
 from sfumato.channels.base import is_settled
-from sfumato.channels.figures import condition
+from sfumato.channels.conditioning import condition
 from sfumato.domain import Numeric
 from sfumato.errors import EstimationError, ParameterError
 

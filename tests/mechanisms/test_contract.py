@@ -16,7 +16,7 @@ from tests.mechanisms.examples import EXAMPLES, Example, example_ids, joint_code
 
 from sfumato.bits import Bits
 from sfumato.channels.base import is_settled
-from sfumato.channels.figures import amplification
+from sfumato.channels.conditioning import amplification
 from sfumato.domain import Category, Columns, Domain, Items
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mechanisms.registry import MECHANISMS, from_spec, mechanism_class

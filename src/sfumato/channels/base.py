@@ -178,8 +178,8 @@ _FORMER = {
     "settled": (__name__, "is_settled"),
     "noiseless": (__name__, "is_exact"),
     "scatter": (__name__, "scatter"),
-    "gamma": ("sfumato.channels.figures", "amplification"),
-    "condition": ("sfumato.channels.figures", "condition"),
+    "gamma": ("sfumato.channels.conditioning", "amplification"),
+    "condition": ("sfumato.channels.conditioning", "condition"),
 }
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from sfumato.channels import Channel, Sizes
 from sfumato.channels.base import is_settled, scatter
-from sfumato.channels.figures import condition
+from sfumato.channels.conditioning import condition
 from sfumato.domain import Attribute, Cells, Items, Numeric
 from sfumato.estimation.evidence import gathered, spread
 from sfumato.mechanisms.base import TYPICAL_BASKET, Mechanism
