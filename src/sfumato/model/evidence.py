@@ -138,10 +138,10 @@ class LawEvidence(Evidence):
         known, bends, unbiased = np.split(summed, ends)
         error = _length(known) / np.maximum(small, 1e-300)
         counted = np.clip((error - KNOWN) / KNOWN, 0.0, 1.0)
-        told = _within(np.concatenate([known, bends * counted]), known, unbiased)
-        stated, least = _length(told), np.maximum(_reach(error, small, unbiased), WHOLE * unit)
+        moved = _within(np.concatenate([known, bends * counted]), known, unbiased)
+        stated, least = _length(moved), np.maximum(_reach(error, small, unbiased), WHOLE * unit)
         open_at_all = np.where(stated > ROUNDING * size, stated, np.inf)
-        wide = told * np.maximum(least / open_at_all, 1.0)
+        wide = moved * np.maximum(least / open_at_all, 1.0)
         most = np.maximum(everyone / 2, _length(known))  # between nobody and all
         most = np.minimum(most, np.maximum(bound, WHOLE * unit))
         return np.asarray(wide * np.minimum(most / np.maximum(_length(wide), 1e-300), 1.0))
@@ -158,14 +158,14 @@ def far_out(counts: NDArray[Any], slopes: NDArray[Any]) -> bool:
     return bool((_length(slopes.T) > KNOWN * counts.ravel()).any())
 
 
-def _within(told: NDArray[Any], known: NDArray[Any], unbiased: NDArray[Any]) -> NDArray[Any]:
+def _within(moved: NDArray[Any], known: NDArray[Any], unbiased: NDArray[Any]) -> NDArray[Any]:
     """Sums with their bends, no longer than what reports alone leave open: a draw whose logarithms
     go several units out moves a rare share further than any report would let it.
     """
     if not len(unbiased):
-        return told
+        return moved
     most = np.maximum(_length(known), _length(unbiased))
-    return np.asarray(told * np.minimum(most / np.maximum(_length(told), 1e-300), 1.0))
+    return np.asarray(moved * np.minimum(most / np.maximum(_length(moved), 1e-300), 1.0))
 
 
 def _reach(error: NDArray[Any], size: NDArray[Any], unbiased: NDArray[Any]) -> NDArray[Any]:

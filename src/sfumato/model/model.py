@@ -173,17 +173,17 @@ class Model(Source, Tabular):
     def supposed(self, axes: Axes) -> str | None:
         """What an answer about these axes assumes beyond the reports."""
         private = tuple(axis for axis in axes if axis >= self.reports.public)
-        told = self._told(private)
+        order = self._measured_order(private)
         if self.contradicted:
             return (
                 f"no interaction of more than {self.fitted_order} columns, which the reports "
                 "contradict"
             )
-        if len(private) <= told:
+        if len(private) <= order:
             return None
-        if told == 1:
+        if order == 1:
             return "columns that no question joined to be independent"
-        return f"no interaction of more than {told} columns"
+        return f"no interaction of more than {order} columns"
 
     @cached_property
     def contradicted(self) -> bool:
@@ -193,11 +193,17 @@ class Model(Source, Tabular):
         return self.dense and misfit(self.law.fit) > CONTRADICTED
 
     @property
-    def told(self) -> int:
+    def measured_order(self) -> int:
         """The order up to which the reports told of every interaction that the laws hold."""
-        return self._told(tuple(range(self.reports.public, len(self.columns))))
+        return self._measured_order(tuple(range(self.reports.public, len(self.columns))))
 
-    def _told(self, axes: Axes) -> int:
+    @property
+    def told(self) -> int:
+        """What `measured_order` was called."""
+        warnings.warn("Model.told is now Model.measured_order", DeprecationWarning, stacklevel=2)
+        return self.measured_order
+
+    def _measured_order(self, axes: Axes) -> int:
         """The order up to which reports told of every interaction of these axes, and laws hold it:
         what joins more columns was never heard, whatever the order that was fitted.
         """
