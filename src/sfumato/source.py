@@ -24,7 +24,7 @@ from sfumato.counting.tables import TableCounter
 from sfumato.domain import Cells, Domain, Items, Numeric
 from sfumato.errors import EstimationError, ParameterError, Unanswerable, listing
 from sfumato.estimation.estimate import Estimate
-from sfumato.estimation.evidence import Evidence
+from sfumato.estimation.evidence import Evidence, is_nested
 from sfumato.estimation.moments import PowerSums, moments_of
 from sfumato.estimation.reading import evidence_of
 from sfumato.estimation.smooth import GridSums
@@ -242,7 +242,7 @@ class CountedSource(Source):
 
     def _undo(self, key: Any, evidence: Evidence) -> Evidence:
         """Keep a small table and all that will be worked out from it; the oldest gives way."""
-        if evidence.nested and math.prod(part[1] for part in key) <= UNDONE_CELLS:
+        if is_nested(evidence) and math.prod(part[1] for part in key) <= UNDONE_CELLS:
             if len(self._undone) >= UNDONE:
                 self._undone.pop(next(iter(self._undone)))
             self._undone[key] = evidence

@@ -133,7 +133,7 @@ def test_the_law_is_looser_than_what_makes_its_reports_most_probable(model):
     likelihood = likelihood_over(model.reports, every, 2)
     tight, loose = fit(likelihood), model.law.fit
     orders = likelihood.family.interactions.orders
-    times = np.where(orders > 1, model.looser, 1.0)
+    times = np.where(orders > 1, model.prior_scale, 1.0)
     assert np.allclose(loose.variances, np.minimum(tight.variances * times, 25.0))
     assert likelihood.value(loose.law) > likelihood.value(tight.law)
     assert loose.converged
@@ -357,7 +357,7 @@ def test_fewer_than_nobody_in_one_cell_leaves_the_error_of_the_next_known() -> N
     are in the cell beside was then more than 1, and its error no number.
     """
     counts = np.array([[-3.0, 103.0], [10.0, 90.0]])
-    found = SimpleNamespace(counts=counts, spread=np.zeros((2, 2, 1)), bends=0, sight=0)
+    found = SimpleNamespace(counts=counts, spread=np.zeros((2, 2, 1)), bends=0, unbiased=0)
     fewer = SimpleNamespace(value=np.array([100.0, 100.0]), stderr=np.array([5.0, 5.0]))
     error = _by_fewer(found, fewer, (0,))
     assert np.isfinite(error).all() and error[0, 1] >= 5

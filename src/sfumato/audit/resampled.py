@@ -23,6 +23,7 @@ from sfumato.audit.agreement import MOST_COLUMNS, MOST_NUMBERS, Agreements, RowS
 from sfumato.audit.paired import Paired, cells_of, judged_cells
 from sfumato.audit.score import Check, Floats, ScoreTest, counted
 from sfumato.bits import Bits
+from sfumato.channels.base import Dealt
 from sfumato.counting.tables import TableCounter
 from sfumato.domain import Attribute, Cells, Columns, Items, as_bits
 from sfumato.errors import SfumatoError, Unanswerable
@@ -81,7 +82,7 @@ def _tally_tests(paired: Paired, cells: Sequence[Cells]) -> Iterator[ScoreTest]:
     if any(part.attribute.name not in names for part in seen.cells):
         return
     judged = np.arange(math.prod(channel.outputs))
-    if channel.closed is not None:
+    if isinstance(channel, Dealt) and channel.closed is not None:
         judged = np.flatnonzero(channel.closed.ravel())
     codes = [cells_of(part, paired.repeated(part.attribute.name)) for part in seen.cells]
     truth = np.ravel_multi_index(tuple(codes), tuple(part.size for part in seen.cells))

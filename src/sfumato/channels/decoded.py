@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels.base import Channel, Counts, batched, unbatched
+from sfumato.channels.base import Channel, Counts, Dealt, batched, unbatched
 
 
 @dataclass(frozen=True, eq=False)
-class Decoded(Channel):
+class Decoded(Dealt):
     """From (not held, held) to the symbols reported; `own` is how often the item's symbol is
     reported where it is held, `other` where not.
 

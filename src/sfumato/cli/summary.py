@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from sfumato.channels import conditioning
 from sfumato.cli.printing import value_labels
 from sfumato.errors import EstimationError, ParameterError
 from sfumato.mechanisms.base import Mechanism
@@ -68,7 +69,7 @@ def condition(mechanism: Mechanism) -> float | None:
     if len(mechanism.domain.axes) > MOST_AXES:
         return None
     try:
-        return json_number(mechanism.private_channel.condition)
+        return json_number(conditioning.condition(mechanism.private_channel))
     except (EstimationError, ParameterError, OverflowError):
         return None
 

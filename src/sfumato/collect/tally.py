@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels import Channel, Decoded
+from sfumato.channels.base import Dealt, is_settled
 from sfumato.collect.repeats import Repeats
 from sfumato.collect.synthetic import people
 from sfumato.counting.tables import TableCounter
@@ -352,9 +353,10 @@ def _range(channel: Channel) -> tuple[NDArray[Any], NDArray[Any]]:
     record; 0 and 1 where it depends on other columns, or is read off the reports.
     """
     shape, size = channel.outputs, math.prod(channel.inputs)
-    known = with_sums(np.zeros(shape) if channel.closed is None else ~channel.closed + 0.0) == 0
+    closed = channel.closed if isinstance(channel, Dealt) else None
+    known = with_sums(np.zeros(shape) if closed is None else ~closed + 0.0) == 0
     low, high = np.ones(len(known)), np.zeros(len(known))
-    if not channel.settled or len(known) * size > MOST_ENTRIES:
+    if not is_settled(channel) or len(known) * size > MOST_ENTRIES:
         return np.zeros(len(known)), np.ones(len(known))
     for cell in range(size):
         unit = np.zeros(size)

@@ -27,11 +27,11 @@ from sfumato.mechanisms.registry import from_spec
 from sfumato.model.fitted import answers_of, joins_by_model, model_columns, tallies_of
 from sfumato.model.fitting import ROUGH, SMOOTH, Fit, refitted
 from sfumato.model.format import FORMAT, VERSION, read_model
+from sfumato.model.full_table import FullTable, full_tally
 from sfumato.model.local import Joined, interactions_over, likelihood_over, pairs_of
 from sfumato.model.model import Model
 from sfumato.model.numbers import NumberModel, NumberReports
 from sfumato.model.reports import Answers, Reports, Tallies
-from sfumato.model.whole import Whole, whole_tally
 from sfumato.observation import CellTally, Tally
 from sfumato.received import Received, refuse_malformed
 
@@ -94,7 +94,7 @@ def _counts(model: Model) -> NDArray[Any]:
     if isinstance(reports, Answers | NumberReports):
         return reports.counts
     assert isinstance(reports, Tallies)
-    tally = whole_tally(reports.mechanism, reports.columns)
+    tally = full_tally(reports.mechanism, reports.columns)
     cells = max(math.prod(reports.shape), math.prod(tally.shape))
     if cells > MOST_COUNTS:
         raise Unanswerable(
@@ -198,8 +198,8 @@ def _reports(
     if isinstance(seen.channel, Questions) and isinstance(seen.tally, CellTally):
         asked = CellTally((*columns[:public], *seen.tally.cells))
         return answers_of(seen.channel, columns, public, _table(counts, asked, where))
-    tally = whole_tally(mechanism, columns)
-    return tallies_of(mechanism, columns, public, Whole(tally, _table(counts, tally, where)))
+    tally = full_tally(mechanism, columns)
+    return tallies_of(mechanism, columns, public, FullTable(tally, _table(counts, tally, where)))
 
 
 def _table(counts: NDArray[Any], tally: Tally, where: str) -> NDArray[Any]:

@@ -16,10 +16,10 @@ from sfumato.domain import Cells, Domain, Items
 from sfumato.engines.series import RoundSeries
 from sfumato.errors import ParameterError, Unanswerable
 from sfumato.mechanisms.base import Mechanism
+from sfumato.model.full_table import FullTable, counts_itself
 from sfumato.model.model import Model, is_dense, is_ordered
 from sfumato.model.numbers import NumberModel, NumberReports
 from sfumato.model.reports import Answers, Reports, Tallies
-from sfumato.model.whole import Whole, counts_itself
 from sfumato.observation import CellTally
 from sfumato.source import Release, default_cells
 from sfumato.telling import Telling, silent
@@ -210,8 +210,8 @@ def _reports(
         return answers_of(seen.channel, columns, public, counts)
     shape = tuple(part.size for part in columns)
     if is_dense(shape, order) and counts_itself(release.mechanism):
-        whole = Whole(CellTally(columns), release.counter.count(columns))
-        return tallies_of(release.mechanism, columns, public, whole)
+        full = FullTable(CellTally(columns), release.counter.count(columns))
+        return tallies_of(release.mechanism, columns, public, full)
     ordered = tuple(map(is_ordered, columns))
     return Tallies(
         release.mechanism, columns, public, float(release.rows), ordered, _counted(release)
@@ -238,8 +238,8 @@ def answers_of(
 
 
 def tallies_of(
-    mechanism: Mechanism, columns: tuple[Cells, ...], public: int, whole: Whole
+    mechanism: Mechanism, columns: tuple[Cells, ...], public: int, full: FullTable
 ) -> Tallies:
     """Reports of which the counts of all columns at once are known."""
     ordered = tuple(map(is_ordered, columns))
-    return Tallies(mechanism, columns, public, whole.people, ordered, whole.part)
+    return Tallies(mechanism, columns, public, full.people, ordered, full.part)
