@@ -53,7 +53,7 @@ def campaign(folder: Path) -> Path:
 
 def serve(folder: str, port: str, storing: str) -> None:
     """The server that is measured, in a process of its own."""
-    from sfumato.collect.server.app import App
+    from sfumato.collect.server.application import App
     from sfumato.collect.server.protocol import GuardedServer
     from sfumato.collect.server.running import ServerSettings, _bound, _config, collector_of
     from sfumato.collect.store import Added, Done

@@ -33,8 +33,8 @@ from bench.wide import adult_wide, health_wide
 from papers.accuracy import Accuracy, support_accuracy
 from papers.one_report import TARGETS, Way, accuracy, ways
 from sfumato.datasets import census
+from sfumato.datasets.dataset import Records
 from sfumato.datasets.loaders import data_directory
-from sfumato.datasets.records import Records
 from sfumato.engines import open_source, save_release
 from sfumato.errors import ConvergenceWarning
 from sfumato.mechanisms.bitflip import BitFlip

@@ -28,7 +28,7 @@ from sfumato.publish.conditional import simple_bayes
 from sfumato.publish.exchange import Exchange, solve
 from sfumato.publish.greedy import _admissible, _classes, phase_one, phase_two
 from sfumato.publish.hide import HideReport, hide, largest_disclosure
-from sfumato.publish.records import columns_of, joined, parted, records_of
+from sfumato.publish.owned_records import columns_of, joined, parted, records_of
 from sfumato.publish.restriction import Limits, Restriction
 from sfumato.publish.suppress import suppress
 from sfumato.publish.swap import exchange_of, swap

@@ -30,7 +30,7 @@ from sfumato.mechanisms.in_rounds import NUMBER_SHARES
 from sfumato.mechanisms.square_wave import SquareWave
 from sfumato.mine.cube import query
 from sfumato.model.fitted import reports_of
-from sfumato.model.numbers import NumberModel
+from sfumato.model.number_model import NumberModel
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
 from sfumato.source import Source, perturb

@@ -19,7 +19,7 @@ from bench.foundation import cpu_seconds, one_core
 from sfumato.domain import Category, Cells, Domain, Numeric
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import CountEvidence
-from sfumato.estimation.supports.base import Supports
+from sfumato.estimation.supports.supports import Supports
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.permuting import Permuting
 from sfumato.mechanisms.retention import Retention

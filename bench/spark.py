@@ -25,7 +25,7 @@ from typing import Any
 
 from sfumato.domain import Category, Domain, Items, Numeric
 from sfumato.engines.spark import perturb_frame, spark_session
-from sfumato.engines.spark.counting import open_with_spark
+from sfumato.engines.spark.spark_counter import open_with_spark
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.retention import Retention
 from sfumato.mine.cube import query

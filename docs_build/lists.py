@@ -101,15 +101,15 @@ WISHES = {
 RESULTS = {
     "sfumato.source.Source": "What is asked, true or perturbed: `sf.Exact`, `sf.Release` and "
     "`sf.Model` are sources, and `sf.open_source` and `sf.combine` return one",
-    "sfumato.mine.cube.result.CubeResult": "From `sf.query`",
+    "sfumato.mine.cube.cube_result.CubeResult": "From `sf.query`",
     "sfumato.mine.itemsets.Itemsets": "From `sf.mine` and `sf.frequent_itemsets`",
     "sfumato.mine.rules.Rules": "From `sf.association_rules`",
     "sfumato.mine.classifier.Classifier": "From `sf.classify`; what `sf.DecisionTree`, "
     "`sf.NaiveBayes` and `sf.Reconstructed` share",
     "sfumato.mine.quality.Quality": "From the `quality` of a classifier",
-    "sfumato.plan.options.Plan": "From `sf.plan`",
-    "sfumato.plan.options.Candidate": "One line of a `Plan`",
-    "sfumato.audit.result.Audit": "From `sf.audit`",
+    "sfumato.plan.candidates.Plan": "From `sf.plan`",
+    "sfumato.plan.candidates.Candidate": "One line of a `Plan`",
+    "sfumato.audit.audit_result.Audit": "From `sf.audit`",
     "sfumato.evaluate.LengthErrors": "From `sf.itemset_errors`, one for each length",
     "sfumato.publish.identify.Identification": "From `sf.identify`",
     "sfumato.publish.swap.SwapRelease": "From `sf.swap`",

@@ -17,7 +17,7 @@ from papers.base import Cell, Printed, Reproduction, Row, Runs, Settings
 from papers.reconstruction import recovered_ones_over
 from sfumato.datasets import basket_path
 from sfumato.domain import Domain, Items, as_bits
-from sfumato.estimation.supports.base import Supports
+from sfumato.estimation.supports.supports import Supports
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.fp_nfp import FrequencyFlip

@@ -17,7 +17,7 @@ from sfumato.mechanisms.base import Mechanism, rows_of
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mechanisms.retention import Retention
-from sfumato.mechanisms.steps.base import run_steps
+from sfumato.mechanisms.steps.step import run_steps
 from sfumato.randomness import Keystream, seeded
 
 SEX = Category("sex", ("female", "male"))

@@ -170,7 +170,7 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "if high < low * 1.01:",
     ): "two doubles are never in just this ratio",
     (
-        "audit/records.py",
+        "audit/reported_records.py",
         "return np.asarray(ndtri(np.clip(rng.random(count), 1e-12, 1 - 1e-12)))",
         "return np.asarray(ndtri(np.clip(rng.random(count), 1e-12, 2 - 1e-12)))",
     ): "no number drawn is 1, and one in 10^12 lies that near",

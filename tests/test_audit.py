@@ -20,8 +20,8 @@ from tests.mutants import MUTANTS, PEOPLE, SEX, SHOP, Mutant, raw_where, records
 from sfumato.audit import audit_release
 from sfumato.audit.agreement import Agreements, triples
 from sfumato.audit.amplification import FAR_ITEMS, _record, chosen_records
+from sfumato.audit.audit_result import CHECKS_SHARE, OTHER_SHARE
 from sfumato.audit.auditing import _checks
-from sfumato.audit.baskets import BasketFit
 from sfumato.audit.breaches import least_shares
 from sfumato.audit.paired import Paired
 from sfumato.audit.places import (
@@ -33,8 +33,8 @@ from sfumato.audit.places import (
     stretches,
     total_check,
 )
+from sfumato.audit.reported_baskets import BasketFit
 from sfumato.audit.resampled import sound
-from sfumato.audit.result import CHECKS_SHARE, OTHER_SHARE
 from sfumato.audit.score import Check, bounded, counted, fit
 from sfumato.bits import Bits
 from sfumato.domain import Category, Columns, Domain, Items, Numeric

@@ -42,12 +42,12 @@ def release(folder: Path) -> sf.Release:
 def test_the_packages_stay_beside_the_functions() -> None:
     script = """
 import sfumato as sf
-from sfumato.plan.options import Plan
+from sfumato.plan.candidates import Plan
 from sfumato.plan import plan_release, Candidate
 import sfumato.mine.rules, sfumato.audit.attack
 from sfumato.audit import Audit
 assert callable(sf.plan) and callable(sf.audit) and callable(sf.mine)
-assert sf.plan_release is plan_release and Candidate.__module__ == "sfumato.plan.options"
+assert sf.plan_release is plan_release and Candidate.__module__ == "sfumato.plan.candidates"
 import sys
 assert sys.modules["sfumato.plan"].Plan is Plan and sys.modules["sfumato.mine.rules"].Rules
 from sfumato import plan

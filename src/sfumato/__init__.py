@@ -43,11 +43,11 @@ if TYPE_CHECKING:
     from sfumato.mine.reconstructed import Reconstructed as Reconstructed
     from sfumato.mine.rules import association_rules as association_rules
     from sfumato.mine.tree import DecisionTree as DecisionTree
-    from sfumato.model.files import open_model as open_model
-    from sfumato.model.files import save_model as save_model
     from sfumato.model.fitted import fit_release as fit_release
     from sfumato.model.model import Model as Model
-    from sfumato.model.synthetic import sample as sample
+    from sfumato.model.model_file import open_model as open_model
+    from sfumato.model.model_file import save_model as save_model
+    from sfumato.model.sampling import sample as sample
     from sfumato.plan import plan_release as plan_release
     from sfumato.privacy.guarantee import Guarantee as Guarantee
     from sfumato.privacy.ledger import Ledger as Ledger
@@ -120,7 +120,7 @@ _EXPORTS: dict[str, str] = {
     "join": "engines:join",
     "mine": "verbs:mine",
     "open": "source:open",
-    "open_model": "model.files:open_model",
+    "open_model": "model.model_file:open_model",
     "open_source": "engines:open_source",
     "perturb": "verbs:perturb",
     "plan": "verbs:plan",
@@ -130,8 +130,8 @@ _EXPORTS: dict[str, str] = {
     "query": "verbs:query",
     "read": "table:read",
     "read_restrictions": "publish.restriction:read_restrictions",
-    "sample": "model.synthetic:sample",
-    "save_model": "model.files:save_model",
+    "sample": "model.sampling:sample",
+    "save_model": "model.model_file:save_model",
     "save_release": "engines:save_release",
     "secure": "randomness:secure",
     "seeded": "randomness:seeded",

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels import Channel, Product, Retain, Sizes
-from sfumato.channels.base import Dealt, is_exact
+from sfumato.channels.channel import Dealt, is_exact
 from sfumato.channels.cut import beyond_cutoff, kept_inside
 from sfumato.domain import Cells, Items
 from sfumato.errors import Unanswerable

@@ -19,20 +19,20 @@ from numpy.typing import NDArray
 from sfumato import plots
 from sfumato.arguments import checked
 from sfumato.channels import Channel, Retain, Windowed
-from sfumato.counting.base import Counter
+from sfumato.counting.counter import Counter
 from sfumato.counting.tables import TableCounter
 from sfumato.domain import Cells, Domain, Items, Numeric
 from sfumato.errors import EstimationError, ParameterError, Unanswerable, listing
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import Evidence, is_nested
 from sfumato.estimation.moments import PowerSums, moments_of
-from sfumato.estimation.reading import evidence_of
 from sfumato.estimation.smooth import GridSums
-from sfumato.estimation.supports.base import Supports
 from sfumato.estimation.supports.flipped import FlippedSupports
 from sfumato.estimation.supports.partial import PartialSupports
+from sfumato.estimation.supports.supports import Supports
 from sfumato.estimation.supports.symbols import SymbolSupports
 from sfumato.estimation.supports.tabulated import TabulatedSupports
+from sfumato.estimation.tallied import evidence_of
 from sfumato.mechanisms.base import Mechanism
 from sfumato.observation import CellTally, CutLaw, FlipLaw, Observation, SymbolLaw, Tally
 from sfumato.privacy.probability import check_places

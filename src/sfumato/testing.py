@@ -29,7 +29,7 @@ from scipy import stats
 
 from sfumato.audit import audit_release
 from sfumato.bits import Bits
-from sfumato.channels.base import is_settled
+from sfumato.channels.channel import is_settled
 from sfumato.channels.conditioning import amplification
 from sfumato.domain import Columns, Domain, Items, Numeric, code_dtype
 from sfumato.engines import open_source

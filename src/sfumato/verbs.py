@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arguments import checked, shown
+from sfumato.audit.audit_result import Audit
 from sfumato.audit.auditing import audit_release
-from sfumato.audit.result import Audit
 from sfumato.domain import Domain
 from sfumato.engines import open_source
 from sfumato.engines.series import RoundSeries
@@ -26,18 +26,18 @@ from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.registry import mechanism_class
 from sfumato.mine.bayes import NaiveBayes
 from sfumato.mine.classifier import Classifier
+from sfumato.mine.cube.cube_result import CubeResult
 from sfumato.mine.cube.query import query as ask
-from sfumato.mine.cube.result import CubeResult
 from sfumato.mine.itemsets import Itemsets, frequent_itemsets
 from sfumato.mine.tree import DecisionTree
-from sfumato.model.files import open_model
 from sfumato.model.fitted import fit_release, fit_rounds
 from sfumato.model.format import is_model
 from sfumato.model.model import Model
-from sfumato.plan.options import Plan
+from sfumato.model.model_file import open_model
+from sfumato.plan.candidates import Plan
 from sfumato.plan.planning import plan_release
 from sfumato.privacy.guarantee import Gamma, Guarantee
-from sfumato.publish.baskets import framed
+from sfumato.publish.owned_baskets import framed
 from sfumato.randomness import Keystream, drawing
 from sfumato.rounds import MarkedRound, RoundWanted, Spelling
 from sfumato.source import Exact, Release, Source, source_of

@@ -10,7 +10,7 @@ from tests.channels.laws import check_channel, close
 from tests.channels.test_dense import random_matrix
 
 from sfumato.channels import Dense, Law, OwnLaw, Product, Retain, Sampled
-from sfumato.channels.base import is_settled
+from sfumato.channels.channel import is_settled
 from sfumato.channels.conditioning import condition
 from sfumato.errors import ParameterError
 

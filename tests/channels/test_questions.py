@@ -8,9 +8,9 @@ from itertools import product
 import numpy as np
 import pytest
 
+from sfumato.channels.dealt_questions import Question, Questions, System
 from sfumato.channels.linear import Design, LeastSquares
 from sfumato.channels.predicted import plain_variance
-from sfumato.channels.questions import Question, Questions, System
 from sfumato.errors import Unanswerable
 
 SHAPE = (2, 3, 2)

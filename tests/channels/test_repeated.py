@@ -11,7 +11,7 @@ import pytest
 from tests.channels.laws import BATCHES, close
 
 from sfumato.channels import Channel, CutBaskets, CutRecords, Product, Retain, Sampled, Unary
-from sfumato.channels.base import scatter
+from sfumato.channels.channel import scatter
 from sfumato.channels.margins import margin_consistent
 from sfumato.channels.subset import SubsetBits
 from sfumato.errors import ParameterError, Unanswerable

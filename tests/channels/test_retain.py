@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.channels.laws import check_channel, close
 
 from sfumato.channels import Law, OwnLaw, Retain
-from sfumato.channels.base import is_settled
+from sfumato.channels.channel import is_settled
 from sfumato.channels.conditioning import condition
 from sfumato.domain import Numeric
 from sfumato.errors import EstimationError, ParameterError

@@ -12,7 +12,7 @@ import sys
 
 from sfumato.collect import writer as writing
 from sfumato.collect.server import running
-from sfumato.collect.server.app import App
+from sfumato.collect.server.application import App
 from sfumato.collect.server.protocol import GuardedServer
 from sfumato.collect.store import Added, Done
 

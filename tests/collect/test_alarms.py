@@ -11,14 +11,14 @@ import pytest
 from tests.collect.forging import BASKETS, CASES, Crowd, Forgery, moving_reports, sounded, sounding
 from tests.mechanisms.examples import EXAMPLES
 
-from sfumato.channels.base import is_settled
+from sfumato.channels.channel import is_settled
 from sfumato.collect.alarms import KINDS, RATE, log_change, log_gain, looks
 from sfumato.collect.campaign_file import CampaignFile
 from sfumato.collect.dashboard import Dashboard
 from sfumato.collect.figures import figures_of
 from sfumato.collect.language import Language
 from sfumato.collect.repeats import ROOM, Repeats
-from sfumato.collect.synthetic import people
+from sfumato.collect.synthetic_people import people
 from sfumato.collect.tally import CampaignTally
 from sfumato.errors import CampaignError
 from sfumato.mechanisms.item_set import ItemSet

@@ -16,7 +16,7 @@ import pytest
 
 from sfumato.collect.campaign_file import CampaignFile
 from sfumato.collect.store import Batch, Work
-from sfumato.collect.store.sqlite import SqliteStore
+from sfumato.collect.store.sqlite_store import SqliteStore
 from sfumato.collect.writer import BusyError, ReportWriter
 from sfumato.errors import StoreError
 
@@ -223,7 +223,7 @@ def test_a_process_that_dies_after_a_failed_flush_leaves_nothing_half(tmp_path, 
 def test_a_locked_store_is_busy_and_not_broken(tmp_path, campaign_path, monkeypatch):
     import sqlite3
 
-    monkeypatch.setattr("sfumato.collect.store.sqlite.PATIENCE", 0.05)
+    monkeypatch.setattr("sfumato.collect.store.sqlite_store.PATIENCE", 0.05)
     monkeypatch.setattr("sfumato.collect.writer.PROBE_SECONDS", 0.05)
     path = tmp_path / "c.db"
 

@@ -18,7 +18,7 @@ from sfumato.collect.campaign_file import CampaignFile
 from sfumato.collect.checking import check
 from sfumato.collect.figures import LEAST_SHOWN, TOO_FEW, figures_of, question
 from sfumato.collect.leverage import _most_of_itemsets, leverage
-from sfumato.collect.synthetic import people
+from sfumato.collect.synthetic_people import people
 from sfumato.collect.tally import CampaignTally, estimate
 from sfumato.domain import Category, Domain, Items, Numeric
 from sfumato.errors import ParameterError

@@ -18,7 +18,7 @@ from tests.collect.speaking import Speaker, identity
 
 from sfumato.collect.campaign_file import CampaignFile
 from sfumato.collect.server.parsing import identities
-from sfumato.collect.store.sqlite import SqliteStore
+from sfumato.collect.store.sqlite_store import SqliteStore
 
 REPORTS = 10_000
 AGENT = "SpiderMonkeyTestAgent/7.31"

@@ -10,7 +10,7 @@ from math import exp, factorial
 import numpy as np
 import pytest
 
-from sfumato.datasets.draws import choice, exponential, happens, normal, pick, poisson
+from sfumato.datasets.nonuniform import choice, exponential, happens, normal, pick, poisson
 from sfumato.randomness import Keystream, seeded
 
 COUNT = 200_000

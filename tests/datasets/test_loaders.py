@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sfumato.datasets.dataset import Records
 from sfumato.datasets.loaders import (
     basket_path,
     census,
@@ -18,7 +19,6 @@ from sfumato.datasets.loaders import (
     salary,
     salary_split,
 )
-from sfumato.datasets.records import Records
 from sfumato.domain import Numeric
 from sfumato.errors import FileError, ParameterError
 

@@ -22,7 +22,7 @@ from sfumato.engines import open_source, save_release
 from sfumato.engines.duckdb import DUCKDB
 from sfumato.engines.opening import DATABASES
 from sfumato.engines.postgres import POSTGRES
-from sfumato.engines.spark.counting import SPARK
+from sfumato.engines.spark.spark_counter import SPARK
 from sfumato.engines.sqlite import SQLITE
 from sfumato.errors import SfumatoError
 from sfumato.randomness import seeded
@@ -74,7 +74,7 @@ def relation(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     folder = tmp_path_factory.mktemp("declared")
     if request.param == "spark":
         session = request.getfixturevalue("session")
-        from sfumato.engines.spark.counting import spark_relation
+        from sfumato.engines.spark.spark_counter import spark_relation
 
         RELEASE.save(folder / "r.parquet")
         return spark_relation(session, str(folder / "r.parquet"), REPORTS)

@@ -40,9 +40,9 @@ from sfumato.table import Table, perturb_table, reader_of, save
 pytest.importorskip("pyspark")
 
 from sfumato.engines.spark import Place, perturb_frame, perturb_with_spark, spark_session
-from sfumato.engines.spark.counting import PackedBaskets, SparkBaskets, spark_release
-from sfumato.engines.spark.perturbing import PartitionReports, PartitionWork, plain_schema
-from sfumato.engines.spark.records import Form, SparkRecords, map_in_arrow
+from sfumato.engines.spark.spark_counter import PackedBaskets, SparkBaskets, spark_release
+from sfumato.engines.spark.spark_perturb import PartitionReports, PartitionWork, plain_schema
+from sfumato.engines.spark.spark_records import Form, SparkRecords, map_in_arrow
 
 pytestmark = pytest.mark.xdist_group(
     "spark"

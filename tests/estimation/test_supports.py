@@ -11,8 +11,8 @@ import pytest
 
 from sfumato.bits import Bits
 from sfumato.errors import EstimationError, ParameterError
-from sfumato.estimation.supports.base import Measured
 from sfumato.estimation.supports.flipped import FlippedSupports
+from sfumato.estimation.supports.supports import Measured
 
 ITEMS = 4
 KEEP_ONES = np.array([0.9, 0.8, 1.0, 0.75])

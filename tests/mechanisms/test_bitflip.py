@@ -334,7 +334,7 @@ def test_a_gamma_of_many_rates_is_rounded_up_and_hardly(monkeypatch: pytest.Monk
     """Where the exact fraction would be too long, a little more is promised against than is true,
     never less.
     """
-    from sfumato.mechanisms.steps import baskets
+    from sfumato.mechanisms.steps import basket_steps as baskets
 
     rates = [0.5 + place / 4096 for place in range(1, 2000)]
     domain = Domain((Items("items", tuple(map(str, range(len(rates))))),))

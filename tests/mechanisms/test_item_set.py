@@ -20,7 +20,7 @@ from sfumato.mechanisms.item_set import (
     read_candidates,
 )
 from sfumato.mechanisms.steps.hashing import buckets_of
-from sfumato.mechanisms.steps.symbols import some_of
+from sfumato.mechanisms.steps.symbol_steps import some_of
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.mine.rules import association_rules
 from sfumato.privacy.guarantee import Guarantee

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.mechanisms.examples import RECORD
 
-from sfumato.channels.base import is_settled
+from sfumato.channels.channel import is_settled
 from sfumato.domain import Domain, Items
 from sfumato.errors import ParameterError, PrivacyError, SchemaError
 from sfumato.mechanisms.permuting import Permuting

@@ -12,7 +12,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from sfumato.channels import questions
+from sfumato.channels import dealt_questions as questions
 from sfumato.channels.contrasts import Interactions
 from sfumato.domain import Category, Domain, Numeric
 from sfumato.errors import FileError, ParameterError, SchemaError, SfumatoError, Unanswerable

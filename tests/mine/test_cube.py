@@ -17,8 +17,8 @@ from sfumato.domain import Bins, Category, Domain, Items, Numeric
 from sfumato.errors import DataError, EstimationError, ParameterError, QueryError, SchemaError
 from sfumato.estimation.estimate import Answer
 from sfumato.mine.cube import columns, query
-from sfumato.mine.cube.counting import is_outside
-from sfumato.mine.cube.numbers import axis_numbers
+from sfumato.mine.cube.expressions import axis_numbers
+from sfumato.mine.cube.scans import is_outside
 from sfumato.randomness import seeded
 from sfumato.source import Exact
 from sfumato.table import Table

@@ -17,8 +17,8 @@ import pytest
 from sfumato.bits import Bits
 from sfumato.domain import Domain, Items
 from sfumato.errors import ParameterError
-from sfumato.estimation.supports.base import Measured
 from sfumato.estimation.supports.flipped import FlippedSupports
+from sfumato.estimation.supports.supports import Measured
 from sfumato.mine import itemsets as itemsets_module
 from sfumato.mine.itemsets import Itemsets, Level, Threshold, Tier, frequent_itemsets
 from sfumato.mine.rules import association_rules

@@ -15,12 +15,12 @@ from sfumato.counting.arrays import ArrayCounter
 from sfumato.datasets.loaders import salary, salary_split
 from sfumato.domain import Bins, Category, Domain, Numeric
 from sfumato.errors import DataError, EstimationError, ParameterError, SchemaError
-from sfumato.mine import questions
+from sfumato.mine import tree_questions as questions
 from sfumato.mine.features import Problem
 from sfumato.mine.quality import Concurrence, roc_area
-from sfumato.mine.questions import TreeQuestions
 from sfumato.mine.splits import Split, cut_deviations, deviation, entropy, gini, shrunken
 from sfumato.mine.tree import DecisionTree
+from sfumato.mine.tree_questions import TreeQuestions
 from sfumato.randomness import seeded
 from sfumato.source import Exact
 from sfumato.table import Table

@@ -7,9 +7,9 @@ from itertools import product
 import numpy as np
 
 from sfumato.channels.contrasts import Interactions
-from sfumato.channels.questions import Question
+from sfumato.channels.dealt_questions import Question
 from sfumato.model.loglinear import Likelihood, LogLinear
-from sfumato.model.reports import Answers
+from sfumato.model.observed import Answers
 
 SHAPE = (2, 3, 4)
 ORDERED = (False, False, True)

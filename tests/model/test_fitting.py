@@ -22,7 +22,7 @@ from sfumato.model.fitting import BOUNDS, FIRST_ORDER, SMOOTH, fit, learned, sta
 from sfumato.model.local import LocalFits, likelihood_over
 from sfumato.model.loglinear import Likelihood, LogLinear
 from sfumato.model.measurement import Measurement, Reconstruction
-from sfumato.model.reports import Answers
+from sfumato.model.observed import Answers
 
 
 def by_hand(theta: np.ndarray, order: int) -> tuple[np.ndarray, Interactions]:

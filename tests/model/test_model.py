@@ -26,12 +26,12 @@ from sfumato.mechanisms.questionnaire import Questionnaire
 from sfumato.mechanisms.retention import Retention
 from sfumato.mechanisms.subset_selection import SubsetSelection
 from sfumato.mechanisms.unary import UnaryEncoding
-from sfumato.model.evidence import RARE
-from sfumato.model.files import model_to_dict, open_model, save_model
 from sfumato.model.fitted import fit_release
 from sfumato.model.format import describe_model, is_model
 from sfumato.model.model import Model, is_dense
-from sfumato.model.synthetic import sample
+from sfumato.model.model_evidence import RARE
+from sfumato.model.model_file import model_to_dict, open_model, save_model
+from sfumato.model.sampling import sample
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
 from sfumato.source import Exact, Release, perturb

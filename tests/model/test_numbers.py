@@ -15,13 +15,13 @@ from sfumato.errors import ParameterError, SchemaError, Unanswerable
 from sfumato.mechanisms.number_rounds import cells_for
 from sfumato.mechanisms.ranges import Ranges, evenly_within
 from sfumato.mechanisms.square_wave import SquareWave
-from sfumato.model.evidence import LawEvidence
-from sfumato.model.files import model_from, model_to_dict
 from sfumato.model.fitted import fit_release, fit_rounds, reports_of
 from sfumato.model.fitting import fit
 from sfumato.model.laplace import TRIALS, Laplace
 from sfumato.model.local import likelihood_over
-from sfumato.model.numbers import (
+from sfumato.model.model_evidence import LawEvidence
+from sfumato.model.model_file import model_from, model_to_dict
+from sfumato.model.number_model import (
     NumberModel,
     NumberReports,
     Slanted,

@@ -15,11 +15,11 @@ from sfumato.domain import Category, Domain, Numeric
 from sfumato.mechanisms.questionnaire import Questionnaire
 from sfumato.mechanisms.ranges import Ranges
 from sfumato.mechanisms.subset_selection import SubsetSelection
-from sfumato.model.evidence import WHOLE, LawEvidence
 from sfumato.model.fitted import fit_release
 from sfumato.model.fitting import ROUGH, SMOOTH, fit
 from sfumato.model.measurement import Reconstruction
-from sfumato.model.reports import Answers, unbiased_factors
+from sfumato.model.model_evidence import WHOLE, LawEvidence
+from sfumato.model.observed import Answers, unbiased_factors
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
 from sfumato.source import Exact, perturb

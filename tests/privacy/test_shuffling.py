@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 from sfumato.errors import ParameterError
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.privacy.shuffling import shuffled_epsilon
+from sfumato.privacy.shuffle_amplification import shuffled_epsilon
 
 
 def exact_delta(local: float, reports: int, epsilon: float) -> float:

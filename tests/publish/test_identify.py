@@ -8,7 +8,7 @@ import pytest
 
 from sfumato.errors import DataError, ParameterError, SchemaError
 from sfumato.publish.identify import identify, risk_of
-from sfumato.publish.records import binning, columns_of, cut, parted, patterns, records_of
+from sfumato.publish.owned_records import binning, columns_of, cut, parted, patterns, records_of
 
 
 def people(rows: int = 500, seed: int = 3) -> pa.Table:

@@ -15,7 +15,7 @@ import pytest
 import sfumato as sf
 from sfumato.errors import ParameterError, PrivacyError
 from sfumato.publish import refusal
-from sfumato.publish.records import columns_of, parted, patterns, records_of
+from sfumato.publish.owned_records import columns_of, parted, patterns, records_of
 from sfumato.publish.swap import SwapRelease, swap
 from sfumato.randomness import seeded
 

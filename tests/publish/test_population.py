@@ -9,8 +9,8 @@ import pytest
 import sfumato as sf
 from sfumato.errors import DataError, ParameterError
 from sfumato.publish.identify import identify
+from sfumato.publish.owned_records import patterns, records_of
 from sfumato.publish.population import population_risk
-from sfumato.publish.records import patterns, records_of
 
 
 def everyone(seed: int = 1, people: int = 60_000) -> pa.Table:

@@ -23,7 +23,7 @@ from sfumato.publish.cost import two_way_changes
 from sfumato.publish.greedy import phase_one, phase_two
 from sfumato.publish.identify import Status, status_of
 from sfumato.publish.intruder import believer_of
-from sfumato.publish.records import columns_of, joined, parted, patterns, records_of
+from sfumato.publish.owned_records import columns_of, joined, parted, patterns, records_of
 from sfumato.publish.swap import METHODS, exchange_of, swap
 from sfumato.publish.units import number_of_changes, units_of
 from sfumato.randomness import seeded

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from sfumato.lazy import loading
 
 if TYPE_CHECKING:
+    from sfumato.audit.audit_result import Audit
     from sfumato.audit.auditing import audit_release
-    from sfumato.audit.result import Audit
 
 __all__ = ["Audit", "audit_release"]
 

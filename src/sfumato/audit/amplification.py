@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.audit.baskets import held
 from sfumato.audit.paired import Paired, judged_cells, reports_baskets
+from sfumato.audit.reported_baskets import held
 from sfumato.bits import Bits
 from sfumato.domain import Columns, Domain, Items, as_bits
 from sfumato.errors import Unanswerable

@@ -12,7 +12,7 @@ from sfumato.arguments import checked
 from sfumato.audit.agreement import Agreements
 from sfumato.audit.amplification import empirical_gamma
 from sfumato.audit.attack import Attack, attacks
-from sfumato.audit.baskets import BasketFit
+from sfumato.audit.audit_result import CHECKS_SHARE, OTHER_SHARE, Audit
 from sfumato.audit.breaches import breaches
 from sfumato.audit.linkage import linkage
 from sfumato.audit.neighbours import neighbour_check
@@ -25,9 +25,9 @@ from sfumato.audit.places import (
     report_order_check,
 )
 from sfumato.audit.power import Power
-from sfumato.audit.records import count_checks, fit_checks, triple_checks
+from sfumato.audit.reported_baskets import BasketFit
+from sfumato.audit.reported_records import count_checks, fit_checks, triple_checks
 from sfumato.audit.resampled import Resampled, tally_checks
-from sfumato.audit.result import CHECKS_SHARE, OTHER_SHARE, Audit
 from sfumato.audit.score import Check
 from sfumato.errors import ParameterError, Unanswerable
 from sfumato.privacy.probability import check_breach, check_strictly_between

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.audit.agreement import MOST_COLUMNS, Agreements
-from sfumato.audit.baskets import BasketFit
 from sfumato.audit.paired import Paired, cells_of, judged_cells
-from sfumato.audit.records import report_test
+from sfumato.audit.reported_baskets import BasketFit
+from sfumato.audit.reported_records import report_test
 from sfumato.audit.score import Check, Floats, ScoreTest
 from sfumato.bits import Bits
 from sfumato.domain import Cells

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sfumato.arguments import shown
 from sfumato.bits import Bits
 from sfumato.channels import Channel
-from sfumato.channels.base import is_settled
+from sfumato.channels.channel import is_settled
 from sfumato.domain import Attribute, Cells, Columns, Domain, Items, Numeric, as_bits
 from sfumato.errors import DataError, ParameterError, SchemaError, listing
 from sfumato.mechanisms.base import Mechanism

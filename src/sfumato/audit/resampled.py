@@ -23,7 +23,7 @@ from sfumato.audit.agreement import MOST_COLUMNS, MOST_NUMBERS, Agreements, RowS
 from sfumato.audit.paired import Paired, cells_of, judged_cells
 from sfumato.audit.score import Check, Floats, ScoreTest, counted
 from sfumato.bits import Bits
-from sfumato.channels.base import Dealt
+from sfumato.channels.channel import Dealt
 from sfumato.counting.tables import TableCounter
 from sfumato.domain import Attribute, Cells, Columns, Items, as_bits
 from sfumato.errors import SfumatoError, Unanswerable

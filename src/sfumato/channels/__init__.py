@@ -1,15 +1,15 @@
 """Channels: the matrices that counts pass through, each known by its structure."""
 
-from sfumato.channels.base import Channel, NotLumpableError
+from sfumato.channels.channel import Channel, NotLumpableError
 from sfumato.channels.cut import CutBaskets, CutRecords
 from sfumato.channels.decoded import Decoded
 from sfumato.channels.dense import Dense
+from sfumato.channels.item_counts import Sizes
 from sfumato.channels.law import Law, OwnLaw
 from sfumato.channels.product import Product
 from sfumato.channels.retain import Retain
 from sfumato.channels.sampled import Sampled
-from sfumato.channels.sizes import Sizes
-from sfumato.channels.unary import Unary
+from sfumato.channels.unary_bits import Unary
 from sfumato.channels.window import Windowed
 
 __all__ = [

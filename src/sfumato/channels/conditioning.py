@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels.base import Channel
+from sfumato.channels.channel import Channel
+from sfumato.channels.dealt_questions import Questions
 from sfumato.channels.dense import Dense
 from sfumato.channels.product import Product
-from sfumato.channels.questions import Questions
 from sfumato.channels.retain import Retain
 
 

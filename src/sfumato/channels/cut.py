@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels.base import Channel, Counts, Repeating, batched, unbatched
+from sfumato.channels.channel import Channel, Counts, Repeating, batched, unbatched
+from sfumato.channels.item_counts import Sizes
 from sfumato.channels.product import Product
-from sfumato.channels.sizes import Sizes
-from sfumato.channels.unary import ValueBits
+from sfumato.channels.unary_bits import ValueBits
 from sfumato.errors import Unanswerable
 
 Floats = NDArray[np.float64]

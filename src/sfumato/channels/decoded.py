@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels.base import Channel, Counts, Dealt, batched, unbatched
+from sfumato.channels.channel import Channel, Counts, Dealt, batched, unbatched
 
 
 @dataclass(frozen=True, eq=False)

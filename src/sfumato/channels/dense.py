@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels.base import (
+from sfumato.channels.channel import (
     Channel,
     Counts,
     NotLumpableError,

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.channels.base import Channel, Counts, Repeating, batched, unbatched
+from sfumato.channels.channel import Channel, Counts, Repeating, batched, unbatched
 from sfumato.channels.cut import CutRecords
 from sfumato.channels.product import Product
-from sfumato.channels.unary import ValueBits
+from sfumato.channels.unary_bits import ValueBits
 
 Axes = tuple[int, ...]
 
@@ -47,7 +47,7 @@ class MarginConsistent(Repeating):
     say together beyond fewer of them comes from the part of the tally that is theirs alone:
     x̂ = Σ_A C_A·(A's own x̂) / cells of the others, C_A taking off the means along each axis of A.
 
-    >>> from sfumato.channels.unary import Unary
+    >>> from sfumato.channels.unary_bits import Unary
     >>> coin = Unary(np.array([0.9, 0.9]), np.array([0.9, 0.9]))
     >>> tally = np.array([[100.0, 60, 50], [60, 36, 32], [50, 30, 25]])
     >>> margin_consistent(Product.of(coin, coin)).solve(tally).sum(axis=1)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels.base import Channel, Counts, Repeating, batched, is_settled, unbatched
+from sfumato.channels.channel import Channel, Counts, Repeating, batched, is_settled, unbatched
 from sfumato.channels.law import Replacement
 from sfumato.domain import Cells
 from sfumato.errors import ParameterError

@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from sfumato.channels.base import Counts, batched, unbatched
-from sfumato.channels.unary import Floats, ValueBits
+from sfumato.channels.channel import Counts, batched, unbatched
+from sfumato.channels.unary_bits import Floats, ValueBits
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels.base import Channel, Counts, Dealt, batched, unbatched
+from sfumato.channels.channel import Channel, Counts, Dealt, batched, unbatched
 from sfumato.domain import Cells, Numeric
 
 Floats = NDArray[np.float64]

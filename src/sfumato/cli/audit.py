@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from sfumato.audit import Audit, audit_release
-from sfumato.audit.result import LIMITS
+from sfumato.audit.audit_result import LIMITS
 from sfumato.cli.errors import VIOLATION
 from sfumato.cli.options import Force, Json, Schema, check_drawing_target
 from sfumato.cli.pages import bars_told, origin_of, save_page
@@ -25,7 +25,7 @@ from sfumato.cli.printing import (
     reading,
     telling,
 )
-from sfumato.cli.reading import read_source, read_truth
+from sfumato.cli.sources import read_source, read_truth
 from sfumato.domain import Domain
 from sfumato.errors import FileError, ParameterError
 from sfumato.randomness import secure, seeded

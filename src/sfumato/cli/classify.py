@@ -19,7 +19,7 @@ from sfumato.cli.options import (
 )
 from sfumato.cli.pages import origin_of, save_page
 from sfumato.cli.printing import print_json, print_notes, print_table, print_words, telling
-from sfumato.cli.reading import read_source, read_truth
+from sfumato.cli.sources import read_source, read_truth
 from sfumato.errors import ParameterError, near_miss
 from sfumato.mine.bayes import NaiveBayes
 from sfumato.mine.classifier import Classifier

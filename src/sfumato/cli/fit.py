@@ -11,12 +11,12 @@ import typer
 
 from sfumato.cli.options import Engine, Force, Json, check_drawing_target
 from sfumato.cli.printing import print_facts, print_json, print_notes, telling
-from sfumato.cli.reading import read_source
+from sfumato.cli.sources import read_source
 from sfumato.cli.summary import model_facts
 from sfumato.errors import FileError
-from sfumato.model.files import save_model
 from sfumato.model.fitted import alone, fit_release, fit_rounds
 from sfumato.model.model import Model
+from sfumato.model.model_file import save_model
 from sfumato.source import Release
 from sfumato.telling import Telling
 

@@ -13,9 +13,9 @@ from sfumato.cli.printing import print_facts, print_json
 from sfumato.datasets.quest import Quest
 from sfumato.datasets.survey import survey as draw
 from sfumato.errors import FileError
-from sfumato.model.files import open_model
 from sfumato.model.format import is_model
-from sfumato.model.synthetic import sample
+from sfumato.model.model_file import open_model
+from sfumato.model.sampling import sample
 from sfumato.randomness import seeded
 from sfumato.table import Table, save, writer_to
 from sfumato.table.formats import check_free, write_text

@@ -26,9 +26,9 @@ from sfumato.cli.owner import (
 )
 from sfumato.cli.printing import telling, told
 from sfumato.errors import ParameterError
-from sfumato.publish.baskets import baskets_of
 from sfumato.publish.hide import hide as hide_patterns
 from sfumato.publish.hide import hide_disclosures
+from sfumato.publish.owned_baskets import baskets_of
 from sfumato.table import Table, reader_of
 from sfumato.telling import Telling
 from sfumato.view import View

@@ -16,7 +16,7 @@ from sfumato.cli.options import Epsilon, Gamma, Rho1, Rho2, among
 from sfumato.domain import Domain
 from sfumato.errors import ParameterError, listing
 from sfumato.mechanisms.base import Mechanism
-from sfumato.mechanisms.options import Option
+from sfumato.mechanisms.parameters import Option
 from sfumato.mechanisms.registry import MECHANISMS, mechanism_class
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.table import Reader, Table

@@ -25,8 +25,8 @@ from sfumato.cli.options import (
 from sfumato.cli.pages import origin_of, with_origin
 from sfumato.cli.printing import print_json, print_notes, telling
 from sfumato.cli.printing import show as show_view
-from sfumato.cli.reading import read_source, read_truth
 from sfumato.cli.round_options import earlier, rounds_up_to
+from sfumato.cli.sources import read_source, read_truth
 from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.estimation.supports.symbols import SymbolSupports
 from sfumato.evaluate import ErrorsByLength, beside_truth, itemset_errors

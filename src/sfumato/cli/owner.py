@@ -23,8 +23,8 @@ from sfumato.errors import ParameterError, SfumatoError
 from sfumato.printable import percent
 from sfumato.publish.cost import ClassifierName
 from sfumato.publish.dossier import Dossier, Owned
-from sfumato.publish.records import Nulls as NullsTreated
-from sfumato.publish.records import binning, check_record_target, parted, records_of
+from sfumato.publish.owned_records import Nulls as NullsTreated
+from sfumato.publish.owned_records import binning, check_record_target, parted, records_of
 from sfumato.randomness import Keystream, secure, seeded
 from sfumato.renderers.picture import lines as lines_of_panels
 from sfumato.result import save_view

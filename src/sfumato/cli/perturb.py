@@ -286,7 +286,7 @@ def chosen_mechanism(
 
 def _useless(mechanism: Mechanism, reader: Reader) -> list[str]:
     """What is said where reports of so few baskets would tell nothing."""
-    from sfumato.plan.options import basket_warning
+    from sfumato.plan.candidates import basket_warning
 
     if mechanism.symbol_law is None:
         return []

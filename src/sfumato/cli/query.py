@@ -21,7 +21,7 @@ from sfumato.cli.options import (
 )
 from sfumato.cli.pages import origin_of, with_origin
 from sfumato.cli.printing import print_json, show, telling
-from sfumato.cli.reading import read_source
+from sfumato.cli.sources import read_source
 from sfumato.errors import ParameterError
 from sfumato.mine.cube import CubeResult
 from sfumato.mine.cube import query as ask

@@ -18,7 +18,7 @@ from sfumato.collect.figures import BEYOND
 from sfumato.collect.figures import question as question_figures
 from sfumato.collect.leverage import leverage
 from sfumato.collect.policy import Policy
-from sfumato.collect.synthetic import people
+from sfumato.collect.synthetic_people import people
 from sfumato.collect.tally import CampaignTally, Standing
 from sfumato.errors import EstimationError
 from sfumato.privacy.guarantee import PRIOR

@@ -18,7 +18,7 @@ from sfumato.collect.tally import CampaignTally, Standing, estimate
 from sfumato.errors import EstimationError
 from sfumato.estimation.estimate import Estimate
 from sfumato.privacy.guarantee import PRIOR
-from sfumato.privacy.shuffling import DELTA, shuffled_epsilon
+from sfumato.privacy.shuffle_amplification import DELTA, shuffled_epsilon
 
 LEVEL = 0.95
 FORGED = 100  # crafted answers whose reach is shown

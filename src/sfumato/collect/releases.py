@@ -11,7 +11,7 @@ from pathlib import Path
 from sfumato.collect.campaign import Campaign
 from sfumato.collect.campaign_file import CampaignFile
 from sfumato.collect.store import Enrolled, Store
-from sfumato.collect.store.base import no_campaign
+from sfumato.collect.store.store import no_campaign
 from sfumato.domain import Columns
 from sfumato.engines.series import RoundSeries
 from sfumato.errors import CampaignError

@@ -21,7 +21,7 @@ from sfumato.collect.figures import question as question_figures
 from sfumato.collect.releases import find_campaign
 from sfumato.collect.server.running import ServerSettings, serving
 from sfumato.collect.store import open_store
-from sfumato.collect.synthetic import people
+from sfumato.collect.synthetic_people import people
 from sfumato.collect.tally import CampaignTally
 from sfumato.errors import CampaignError
 from sfumato.randomness import Keystream

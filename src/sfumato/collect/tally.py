@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels import Channel, Decoded
-from sfumato.channels.base import Dealt, is_settled
+from sfumato.channels.channel import Dealt, is_settled
 from sfumato.collect.repeats import Repeats
-from sfumato.collect.synthetic import people
+from sfumato.collect.synthetic_people import people
 from sfumato.counting.tables import TableCounter
 from sfumato.domain import Cells, Columns, Domain, Numeric
 from sfumato.errors import EstimationError, Unanswerable
 from sfumato.estimation.estimate import Estimate
-from sfumato.estimation.reading import evidence_of
+from sfumato.estimation.tallied import evidence_of
 from sfumato.mechanisms.base import Mechanism
 from sfumato.observation import CellTally, Observation, Tally
 from sfumato.randomness import seeded

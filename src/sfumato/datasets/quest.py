@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.bits import Bits
-from sfumato.datasets.draws import choice, exponential, happens, normal, poisson
+from sfumato.datasets.nonuniform import choice, exponential, happens, normal, poisson
 from sfumato.domain import Domain, Items
 from sfumato.errors import ParameterError
 from sfumato.memory import check_room

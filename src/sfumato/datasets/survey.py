@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sfumato.datasets.draws import choice, happens, normal, pick
-from sfumato.datasets.records import Records
+from sfumato.datasets.dataset import Records
+from sfumato.datasets.nonuniform import choice, happens, normal, pick
 from sfumato.domain import Category, Domain, Numeric
 from sfumato.errors import ParameterError
 from sfumato.memory import check_room

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from sfumato.arguments import checked
 from sfumato.bits import Bits
-from sfumato.channels.base import is_settled
+from sfumato.channels.channel import is_settled
 from sfumato.counting.sql import Dialect, Relation, SqlCounter
 from sfumato.counting.sql.dialect import Tree
 from sfumato.domain import Domain, Items

@@ -16,7 +16,7 @@ from sfumato.engines.campaigns import campaign_in
 from sfumato.engines.duckdb import DuckDatabase, file_relation, file_state, readable
 from sfumato.engines.postgres import PostgresDatabase
 from sfumato.engines.spark import is_spark, spark_session
-from sfumato.engines.spark.counting import open_with_spark
+from sfumato.engines.spark.spark_counter import open_with_spark
 from sfumato.engines.sqlite import SqliteDatabase
 from sfumato.errors import FileError, ParameterError, near_miss
 from sfumato.mechanisms.base import Mechanism

@@ -15,7 +15,7 @@ from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.pooled_rounds import PooledRounds, next_asking
 from sfumato.estimation.round_tally import RoundTally, pooled
 from sfumato.estimation.supports.asked import AskedSupports
-from sfumato.estimation.supports.base import Supports
+from sfumato.estimation.supports.supports import Supports
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.in_rounds import ROUNDS, Asking, RoundDesign
 from sfumato.mechanisms.item_set import WANTED

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels import Channel, NotLumpableError
-from sfumato.channels.base import exact_axes, is_exact, is_settled, keep_of, own_axes, scatter
+from sfumato.channels.channel import exact_axes, is_exact, is_settled, keep_of, own_axes, scatter
 from sfumato.channels.product import people_in, shown_at
 from sfumato.domain import Cells
 from sfumato.errors import Unanswerable

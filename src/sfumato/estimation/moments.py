@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels import Channel, Law, OwnLaw
-from sfumato.channels.base import is_exact, keep_of, own_axes
-from sfumato.counting.base import Counter
+from sfumato.channels.channel import is_exact, keep_of, own_axes
+from sfumato.counting.counter import Counter
 from sfumato.domain import Cells, Numeric
 from sfumato.errors import EstimationError
 

@@ -15,7 +15,7 @@ from sfumato.errors import EstimationError
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import Evidence
 from sfumato.estimation.moments import PowerSums
-from sfumato.estimation.supports.base import Floats, Integers, Measured, Supports
+from sfumato.estimation.supports.supports import Floats, Integers, Measured, Supports
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 from sfumato.arguments import checked
 from sfumato.bits import Bits
 from sfumato.channels import Channel, NotLumpableError, Product, Retain
-from sfumato.channels.base import is_settled
+from sfumato.channels.channel import is_settled
 from sfumato.domain import Cells, Columns, Domain
 from sfumato.errors import DataError, ParameterError, PrivacyError, Unanswerable, listing
 from sfumato.mechanisms.capabilities import PartialScope, PredictsErrors
 from sfumato.mechanisms.in_rounds import RoundDesign
-from sfumato.mechanisms.options import Option, Supports, check_given
+from sfumato.mechanisms.parameters import Option, Supports, check_given
 from sfumato.mechanisms.program import Program, with_public
 from sfumato.mechanisms.steps import Step
-from sfumato.mechanisms.steps.base import product_of, run_steps
+from sfumato.mechanisms.steps.step import product_of, run_steps
 from sfumato.observation import CellTally, ItemLaw, Observation, SymbolLaw, joined
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream

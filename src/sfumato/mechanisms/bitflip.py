@@ -21,9 +21,9 @@ from sfumato.channels import Channel, Dense, Product, Retain, Unary
 from sfumato.domain import Cells, Codes, Columns, Domain, Items, as_bits
 from sfumato.errors import DataError, EstimationError, ParameterError, PrivacyError, SchemaError
 from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, safe_log
-from sfumato.mechanisms.options import Option, keep_of
+from sfumato.mechanisms.parameters import Option, keep_of
 from sfumato.mechanisms.steps import Flip, Step
-from sfumato.mechanisms.steps.baskets import item_odds, one_hot
+from sfumato.mechanisms.steps.basket_steps import item_odds, one_hot
 from sfumato.mechanisms.steps.flipping import SCALE
 from sfumato.observation import FlipLaw, ItemsetTally, Observation
 from sfumato.privacy.guarantee import Guarantee

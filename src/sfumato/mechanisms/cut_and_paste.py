@@ -37,9 +37,9 @@ from sfumato.mechanisms.bitflip import (
     reported_items,
     value_shares,
 )
-from sfumato.mechanisms.options import Option
+from sfumato.mechanisms.parameters import Option
 from sfumato.mechanisms.steps import CutStep, Step
-from sfumato.mechanisms.steps.baskets import boost, cut_law
+from sfumato.mechanisms.steps.basket_steps import boost, cut_law
 from sfumato.mechanisms.steps.flipping import SCALE
 from sfumato.observation import CellTally, CutLaw, ItemsetTally, Observation
 from sfumato.privacy.guarantee import Guarantee

@@ -17,7 +17,7 @@ from sfumato.arguments import checked
 from sfumato.domain import Domain
 from sfumato.errors import ParameterError, PrivacyError, listing
 from sfumato.mechanisms.bitflip import ItemFlips, basket_reports, rounded_rates
-from sfumato.mechanisms.options import Option, Supports, check_given
+from sfumato.mechanisms.parameters import Option, Supports, check_given
 from sfumato.mechanisms.steps.flipping import SCALE
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.received import Received

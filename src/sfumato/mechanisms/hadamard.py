@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sfumato.arguments import checked
 from sfumato.channels import Dense
-from sfumato.channels.hadamard import HadamardSets
+from sfumato.channels.hadamard_transform import HadamardSets
 from sfumato.domain import Category, Cells, Columns, Domain
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, safe_log

@@ -29,7 +29,7 @@ from sfumato.mechanisms.base import (
 )
 from sfumato.mechanisms.capabilities import PredictsErrors
 from sfumato.mechanisms.in_rounds import SHARES, RoundDesign, SeriesSoFar
-from sfumato.mechanisms.options import Option
+from sfumato.mechanisms.parameters import Option
 from sfumato.mechanisms.sizes import (
     EVEN,
     MOST_TIERS,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sfumato.domain import Cells, Domain, Items
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.gamma_diagonal import check_cells
-from sfumato.mechanisms.steps.base import LARGEST
+from sfumato.mechanisms.steps.step import LARGEST
 from sfumato.mechanisms.weights import simple_below
 from sfumato.privacy.guarantee import Guarantee
 

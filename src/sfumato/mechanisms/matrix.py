@@ -23,11 +23,11 @@ from sfumato.domain import Columns, Domain, code_dtype
 from sfumato.errors import FileError, ParameterError, PrivacyError, SfumatoError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.gamma_diagonal import check_cells
-from sfumato.mechanisms.options import MATRIX, Supports
+from sfumato.mechanisms.parameters import MATRIX, Supports
 from sfumato.mechanisms.sequential import DenseSums
 from sfumato.mechanisms.steps import Step, TableStep
-from sfumato.mechanisms.steps.base import joint_codes
-from sfumato.mechanisms.steps.cells import pick_each, row_ends
+from sfumato.mechanisms.steps.cell_steps import pick_each, row_ends
+from sfumato.mechanisms.steps.step import joint_codes
 from sfumato.mechanisms.weights import ONE, check_weights, integer_weights
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream

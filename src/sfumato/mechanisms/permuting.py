@@ -18,7 +18,7 @@ from sfumato.domain import Codes, Columns, Domain, codes_of
 from sfumato.errors import PrivacyError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.gamma_diagonal import check_cells
-from sfumato.mechanisms.options import KEEP, keep_of
+from sfumato.mechanisms.parameters import KEEP, keep_of
 from sfumato.mechanisms.retention import Keep, thresholds
 from sfumato.mechanisms.weights import ONE
 from sfumato.privacy.guarantee import Guarantee

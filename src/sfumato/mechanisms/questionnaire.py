@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arguments import checked
+from sfumato.channels.dealt_questions import Questions, System
 from sfumato.channels.predicted import Plain, plain_variance
-from sfumato.channels.questions import Questions, System
 from sfumato.domain import Category, Cells, Columns, Domain
 from sfumato.errors import ParameterError, SchemaError, Unanswerable, listing
 from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, is_public, safe_log
 from sfumato.mechanisms.capabilities import PartialScope, PredictsErrors
 from sfumato.mechanisms.gamma_diagonal import check_cells
-from sfumato.mechanisms.options import Option
+from sfumato.mechanisms.parameters import Option
 from sfumato.mechanisms.questions import (
     FEW_CELLS,
     FEW_COLUMNS,

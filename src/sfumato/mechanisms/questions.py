@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from sfumato.channels.contrasts import Axes, Floats
-from sfumato.channels.questions import Question
+from sfumato.channels.dealt_questions import Question
 from sfumato.domain import Domain
 from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.mechanisms.shares import Workload, answers_of, best_shares, identity_limit

@@ -17,7 +17,7 @@ from sfumato.domain import Domain
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, check_kept
 from sfumato.mechanisms.gamma_diagonal import check_cells
-from sfumato.mechanisms.options import Option
+from sfumato.mechanisms.parameters import Option
 from sfumato.mechanisms.steps import Spread, Step
 from sfumato.printable import percent
 from sfumato.privacy.guarantee import Gamma, Guarantee

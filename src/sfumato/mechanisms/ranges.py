@@ -22,7 +22,7 @@ from sfumato.mechanisms.questions import ONE, Asked, folds, whole_weights
 from sfumato.mechanisms.shares import answers_of, information
 from sfumato.mechanisms.square_wave import SquareWave
 from sfumato.mechanisms.steps import Kary
-from sfumato.mechanisms.steps.base import Action
+from sfumato.mechanisms.steps.step import Action
 from sfumato.observation import Observation
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.received import Received

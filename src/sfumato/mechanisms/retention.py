@@ -20,9 +20,9 @@ from sfumato.domain import Codes, Columns, Domain, code_dtype
 from sfumato.errors import ParameterError, PrivacyError, near_miss
 from sfumato.mechanisms.base import Mechanism, check_kept
 from sfumato.mechanisms.gamma_diagonal import check_cells
-from sfumato.mechanisms.options import KEEP, Option, each_or_all, keep_of
+from sfumato.mechanisms.parameters import KEEP, Option, each_or_all, keep_of
 from sfumato.mechanisms.steps import KeepOrDraw, Step
-from sfumato.mechanisms.steps.base import run_steps
+from sfumato.mechanisms.steps.step import run_steps
 from sfumato.mechanisms.weights import ONE, check_weights, integer_weights, threshold
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream

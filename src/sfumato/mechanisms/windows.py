@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels import Channel, Windowed
-from sfumato.channels.questions import Question, Questions, System
+from sfumato.channels.dealt_questions import Question, Questions, System
 from sfumato.channels.window import Shape, standing_below
 from sfumato.domain import Attribute, Category, Cells, Columns, Domain, Numeric
 from sfumato.errors import ParameterError, SchemaError, Unanswerable, listing
@@ -25,7 +25,7 @@ from sfumato.mechanisms.capabilities import PartialScope, PredictsErrors
 from sfumato.mechanisms.questions import free_column, whole_weights
 from sfumato.mechanisms.shares import kary_variance, scattered
 from sfumato.mechanisms.steps import Deal, Step, Window
-from sfumato.mechanisms.steps.base import ONE, Action
+from sfumato.mechanisms.steps.step import ONE, Action
 from sfumato.mechanisms.weights import simple_below
 from sfumato.observation import CellTally, Observation
 from sfumato.privacy.guarantee import Gamma, Guarantee

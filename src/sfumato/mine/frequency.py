@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.estimation.supports.base import Floats
+from sfumato.estimation.supports.supports import Floats
 
 # Supports are told apart in cells that widen by a third of a doubling, down to one row in 33,000.
 EDGES = np.r_[0.0, 2.0 ** (-np.arange(45, -1, -1) / 3)]

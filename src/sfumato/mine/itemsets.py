@@ -21,7 +21,7 @@ from sfumato.arguments import checked, shown
 from sfumato.errors import ParameterError
 from sfumato.estimation.noise import is_lost, noise_told
 from sfumato.estimation.supports.asked import AskedSupports
-from sfumato.estimation.supports.base import Assuming, Floats, Integers, Measured, Supports
+from sfumato.estimation.supports.supports import Assuming, Floats, Integers, Measured, Supports
 from sfumato.mine.frequency import FITTED, Candidates, Prior, evenly, most_by_subsets, normal_below
 from sfumato.privacy.probability import check_count, check_number
 from sfumato.renderers.picture import points_told

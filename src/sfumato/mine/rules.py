@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sfumato import plots
 from sfumato.arguments import checked
 from sfumato.errors import ParameterError, listing, near_miss
-from sfumato.estimation.supports.base import Floats, Integers
+from sfumato.estimation.supports.supports import Floats, Integers
 from sfumato.mine.itemsets import Itemsets, Tier
 from sfumato.printable import json_number, percent
 from sfumato.privacy.probability import check_count, check_number

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sfumato.arguments import shown
 from sfumato.errors import ParameterError, near_miss
 from sfumato.estimation.adjust import project_simplex
-from sfumato.mine.questions import NodeCounts
+from sfumato.mine.tree_questions import NodeCounts
 
 Floats = NDArray[Any]
 CRITERIA = ("gini", "entropy", "gain-ratio")

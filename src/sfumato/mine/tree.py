@@ -29,8 +29,8 @@ from sfumato.mine.classifier import (
 )
 from sfumato.mine.features import Feature, Problem
 from sfumato.mine.quality import Quality
-from sfumato.mine.questions import Region, TreeQuestions
 from sfumato.mine.splits import Rule, Split, shrunken
+from sfumato.mine.tree_questions import Region, TreeQuestions
 from sfumato.notebook import arrow_table, html_table
 from sfumato.privacy.probability import check_count
 from sfumato.renderers.sparkline import around, spans

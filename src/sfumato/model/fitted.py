@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arguments import checked, shown
-from sfumato.channels.questions import Questions
+from sfumato.channels.dealt_questions import Questions
 from sfumato.domain import Cells, Domain, Items
 from sfumato.engines.series import RoundSeries
 from sfumato.errors import ParameterError, Unanswerable
 from sfumato.mechanisms.base import Mechanism
 from sfumato.model.full_table import FullTable, counts_itself
 from sfumato.model.model import Model, is_dense, is_ordered
-from sfumato.model.numbers import NumberModel, NumberReports
-from sfumato.model.reports import Answers, Reports, Tallies
+from sfumato.model.number_model import NumberModel, NumberReports
+from sfumato.model.observed import Answers, Reports, Tallies
 from sfumato.observation import CellTally
 from sfumato.source import Release, default_cells
 from sfumato.telling import Telling, silent

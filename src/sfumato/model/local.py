@@ -15,7 +15,7 @@ import numpy as np
 from sfumato.channels.contrasts import Axes, Floats, Interactions
 from sfumato.model.fitting import FIRST_ORDER, Fit, learn_together, loosened, refitted
 from sfumato.model.loglinear import Likelihood, LogLinear
-from sfumato.model.reports import Reports
+from sfumato.model.observed import Reports
 from sfumato.telling import Telling, silent
 
 

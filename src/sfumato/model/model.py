@@ -17,15 +17,15 @@ from sfumato.channels.contrasts import Axes, Floats, Interactions
 from sfumato.domain import Bins, Cells, Domain, Numeric
 from sfumato.errors import ConvergenceWarning, ParameterError, Unanswerable, listing
 from sfumato.estimation.estimate import COUNT_COLUMNS, Estimate
-from sfumato.estimation.supports.base import Supports
+from sfumato.estimation.supports.supports import Supports
 from sfumato.mechanisms.base import Mechanism
 from sfumato.memory import Recent
-from sfumato.model.evidence import LawEvidence, ModelSupports, far_out
 from sfumato.model.fitting import Fit, fit, loosened
 from sfumato.model.laplace import KEPT, TRIALS, Laplace, LaplaceMarginal, recent_marginals
 from sfumato.model.local import Joined, LocalFits, likelihood_over
 from sfumato.model.misfit import CONTRADICTED, misfit
-from sfumato.model.reports import Reports, unbiased_factors
+from sfumato.model.model_evidence import LawEvidence, ModelSupports, far_out
+from sfumato.model.observed import Reports, unbiased_factors
 from sfumato.renderers.html import MOST_LINES
 from sfumato.result import Tabular
 from sfumato.source import Source

@@ -11,7 +11,7 @@ from warnings import warn
 from sfumato.lazy import loading
 
 if TYPE_CHECKING:
-    from sfumato.plan.options import Candidate, Plan
+    from sfumato.plan.candidates import Candidate, Plan
     from sfumato.plan.planning import PrivacyCurve, plan_release, privacy_curve
     from sfumato.plan.workload import PURPOSES
 

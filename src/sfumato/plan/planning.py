@@ -24,7 +24,7 @@ from sfumato.errors import (
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.registry import MECHANISMS, mechanism_class, round_design
 from sfumato.mechanisms.windows import is_asked
-from sfumato.plan.options import USELESS, Candidate, Excluded, Plan
+from sfumato.plan.candidates import USELESS, Candidate, Excluded, Plan
 from sfumato.plan.sample_sizes import SampleSizes
 from sfumato.plan.workload import OF_NUMBERS, PURPOSES, PlanWorkload, has_mean, predict
 from sfumato.privacy.guarantee import Guarantee

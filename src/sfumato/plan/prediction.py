@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels import Channel, Sizes
-from sfumato.channels.base import is_settled, scatter
+from sfumato.channels.channel import is_settled, scatter
 from sfumato.channels.conditioning import condition
 from sfumato.domain import Attribute, Cells, Items, Numeric
 from sfumato.estimation.evidence import gathered, spread

@@ -17,7 +17,7 @@ from sfumato.privacy.probability import check_count
 from sfumato.publish.conditional import pair_counts
 from sfumato.publish.identify import Risk, risk_of, status_of
 from sfumato.publish.intruder import Believer, Intruder, believer_of, intruder_of
-from sfumato.publish.records import columns_of, patterns
+from sfumato.publish.owned_records import columns_of, patterns
 from sfumato.randomness import seeded
 from sfumato.renderers.frames import json_fields, json_value
 from sfumato.table import Table

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sfumato.arguments import checked
-from sfumato.publish.records import binning, edges_of, parted, records_of
+from sfumato.publish.owned_records import binning, edges_of, parted, records_of
 from sfumato.table import Table
 
 V = TypeVar("V", bound=Callable[..., Any])

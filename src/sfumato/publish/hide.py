@@ -22,8 +22,8 @@ from sfumato.estimation.supports.flipped import FlippedSupports
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.printable import percent
 from sfumato.privacy.probability import check_number, check_seconds
-from sfumato.publish.baskets import baskets_of
 from sfumato.publish.cover import cover
+from sfumato.publish.owned_baskets import baskets_of
 from sfumato.publish.removal import (
     RULES_OF_REMOVAL,
     Entries,

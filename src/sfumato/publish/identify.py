@@ -14,8 +14,7 @@ from sfumato.domain import Codes
 from sfumato.errors import ParameterError
 from sfumato.privacy.probability import check_count, check_number
 from sfumato.publish.former import taking_microdata
-from sfumato.publish.population import PopulationRisk, population_risk, sampling_weights
-from sfumato.publish.records import (
+from sfumato.publish.owned_records import (
     Nulls,
     attribute_of,
     columns_of,
@@ -26,6 +25,7 @@ from sfumato.publish.records import (
     patterns,
     records_of,
 )
+from sfumato.publish.population import PopulationRisk, population_risk, sampling_weights
 from sfumato.renderers.frames import json_fields, json_value
 from sfumato.renderers.picture import bars
 from sfumato.result import Result

@@ -32,7 +32,7 @@ from sfumato.domain import Codes
 from sfumato.errors import DataError, ParameterError
 from sfumato.estimation.estimate import Answer
 from sfumato.printable import percent
-from sfumato.publish.records import patterns
+from sfumato.publish.owned_records import patterns
 from sfumato.renderers.frames import json_fields
 from sfumato.view import View
 

@@ -22,7 +22,7 @@ from sfumato.publish.cost import two_way_changes
 from sfumato.publish.former import taking_microdata
 from sfumato.publish.intruder import ShownValue
 from sfumato.publish.invariant import LARGEST, InvariantMatrix
-from sfumato.publish.records import (
+from sfumato.publish.owned_records import (
     Nulls,
     ReleasedRecords,
     attribute_of,

@@ -19,7 +19,7 @@ from sfumato.privacy.probability import check_seconds
 from sfumato.publish.blanking import blanked
 from sfumato.publish.former import taking_microdata
 from sfumato.publish.identify import Risk, risk_of, risk_table
-from sfumato.publish.records import (
+from sfumato.publish.owned_records import (
     Nulls,
     ReleasedRecords,
     attribute_of,

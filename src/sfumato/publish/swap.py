@@ -26,7 +26,7 @@ from sfumato.publish.former import taking_microdata
 from sfumato.publish.greedy import phase_one, phase_two
 from sfumato.publish.identify import Risk, risk_of, risk_table, status_of
 from sfumato.publish.intruder import Intruder, intruder_of, share
-from sfumato.publish.records import (
+from sfumato.publish.owned_records import (
     Nulls,
     ReleasedRecords,
     attribute_of,

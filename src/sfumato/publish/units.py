@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sfumato.domain import Codes
 from sfumato.publish.identify import status_of
-from sfumato.publish.records import patterns
+from sfumato.publish.owned_records import patterns
 from sfumato.randomness import Keystream
 
 __all__ = ["Units", "barred_values", "number_of_changes", "units_of"]

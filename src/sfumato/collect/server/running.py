@@ -16,7 +16,7 @@ from typing import Any
 import uvicorn
 
 from sfumato.collect.campaign_file import CampaignFile
-from sfumato.collect.server.app import App
+from sfumato.collect.server.application import App
 from sfumato.collect.server.collector import Collector
 from sfumato.collect.server.limits import PER_MINUTE, RateLimit
 from sfumato.collect.server.protocol import (

@@ -1,6 +1,7 @@
 """Stores of reports: SQLite in one file, PostgreSQL for several workers."""
 
-from sfumato.collect.store.base import (
+from sfumato.collect.store.open_store import open_store
+from sfumato.collect.store.store import (
     Added,
     Batch,
     Done,
@@ -15,7 +16,6 @@ from sfumato.collect.store.base import (
     token_digest,
     utc_today,
 )
-from sfumato.collect.store.opening import open_store
 
 __all__ = [
     "Added",

@@ -2,9 +2,9 @@
 partition.
 """
 
-from sfumato.engines.spark.perturbing import perturb_frame, perturb_records, perturb_with_spark
-from sfumato.engines.spark.records import Form, SparkRecords
 from sfumato.engines.spark.session import is_spark, spark_session
+from sfumato.engines.spark.spark_perturb import perturb_frame, perturb_records, perturb_with_spark
+from sfumato.engines.spark.spark_records import Form, SparkRecords
 from sfumato.engines.spark.storage import Place
 
 __all__ = [

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.estimation.pooled_rounds import PooledRounds, least_of
-from sfumato.estimation.supports.base import Floats, Integers, Measured
+from sfumato.estimation.supports.supports import Floats, Integers, Measured
 from sfumato.estimation.supports.symbols import ToldBySymbols
 
 SUPPOSED = 0.5  # of all that baskets hold: who leaves so much open does not tell it

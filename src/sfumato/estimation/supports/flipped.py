@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sfumato.bits import Bits
 from sfumato.counting.bitmaps import itemset_counts
 from sfumato.errors import EstimationError, ParameterError
-from sfumato.estimation.supports.base import Floats, Integers, Measured
+from sfumato.estimation.supports.supports import Floats, Integers, Measured
 from sfumato.observation import ItemsetCounter
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels.cut import differences
-from sfumato.estimation.supports.base import Floats, Integers, Measured
+from sfumato.estimation.supports.supports import Floats, Integers, Measured
 from sfumato.observation import ItemsetCounter
 
 

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.estimation.supports.base import Floats, Integers, Measured
+from sfumato.estimation.supports.supports import Floats, Integers, Measured
 
 WITHIN = 2.5  # errors within which lies what may be anything up to all
 

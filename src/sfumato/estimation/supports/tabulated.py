@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sfumato.domain import Cells
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import is_nested
-from sfumato.estimation.supports.base import Floats, Integers, Measured
+from sfumato.estimation.supports.supports import Floats, Integers, Measured
 from sfumato.telling import Telling, silent
 
 Errors = dict[tuple[int, ...], Floats]  # of the cells of some columns

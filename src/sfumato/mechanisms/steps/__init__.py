@@ -1,8 +1,7 @@
 """Steps: what a client program is made of; each says what it reads, what it writes, and its γ."""
 
-from sfumato.mechanisms.steps.base import Action, Column, Step, Value, step_from
-from sfumato.mechanisms.steps.baskets import CutStep, Flip
-from sfumato.mechanisms.steps.cells import (
+from sfumato.mechanisms.steps.basket_steps import CutStep, Flip
+from sfumato.mechanisms.steps.cell_steps import (
     Diagonal,
     Diagonal64,
     Kary,
@@ -11,11 +10,12 @@ from sfumato.mechanisms.steps.cells import (
     Spread,
     TableStep,
 )
+from sfumato.mechanisms.steps.deal import Deal, Public
 from sfumato.mechanisms.steps.draws import Draws
-from sfumato.mechanisms.steps.numbers import Window
-from sfumato.mechanisms.steps.questions import Deal, Public
+from sfumato.mechanisms.steps.number_steps import Window
 from sfumato.mechanisms.steps.sets import Subset, UnaryStep
-from sfumato.mechanisms.steps.symbols import Collide, Symbol
+from sfumato.mechanisms.steps.step import Action, Column, Step, Value, step_from
+from sfumato.mechanisms.steps.symbol_steps import Collide, Symbol
 
 __all__ = [
     "Action",

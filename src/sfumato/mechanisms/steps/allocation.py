@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.domain import Columns
-from sfumato.mechanisms.steps.base import Ints, Step
-from sfumato.mechanisms.steps.cells import Kary
+from sfumato.mechanisms.steps.cell_steps import Kary
+from sfumato.mechanisms.steps.step import Ints, Step
 from sfumato.randomness import Keystream
 
 CHUNK = 1 << 15  # rows at a time: everything stays in the cache

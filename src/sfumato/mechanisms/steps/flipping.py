@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.bits import WORD_BITS, Bits
-from sfumato.mechanisms.steps.base import Rows
+from sfumato.mechanisms.steps.step import Rows
 from sfumato.randomness import Keystream
 
 SCALE = 1 << 16  # bit flips are decided by 16-bit words

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from sfumato.bits import Bits
 from sfumato.domain import Columns
-from sfumato.mechanisms.steps.base import Column, Ints, Rows, Shows, Value, basket
-from sfumato.mechanisms.steps.baskets import (
+from sfumato.mechanisms.steps.basket_steps import (
     any_flips,
     check_keeps,
     flipped,
@@ -23,9 +22,10 @@ from sfumato.mechanisms.steps.baskets import (
     unflipped,
     worst_exchange,
 )
-from sfumato.mechanisms.steps.cells import Answered, check_weights
+from sfumato.mechanisms.steps.cell_steps import Answered, check_weights
 from sfumato.mechanisms.steps.draws import Draws
 from sfumato.mechanisms.steps.flipping import flip_bits
+from sfumato.mechanisms.steps.step import Column, Ints, Rows, Shows, Value, basket
 from sfumato.privacy.guarantee import Gamma
 from sfumato.randomness import Keystream
 

@@ -19,7 +19,7 @@ from sfumato.domain import Attribute, Bins, Category, Domain, Items, Numeric
 from sfumato.errors import DataError, QueryError
 from sfumato.mine.cube.columns import KEYED_VALUES, AskedColumn, Codes, Cut, Mask
 from sfumato.mine.cube.constants import HOLDS, bare, is_constant, is_number, plain
-from sfumato.mine.cube.numbers import (
+from sfumato.mine.cube.expressions import (
     NEAR,
     Kind,
     Terms,

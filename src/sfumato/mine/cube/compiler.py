@@ -33,7 +33,7 @@ from sfumato.mine.cube.constants import (
     number,
     plain,
 )
-from sfumato.mine.cube.numbers import (
+from sfumato.mine.cube.expressions import (
     Kind,
     NotLinearError,
     Terms,

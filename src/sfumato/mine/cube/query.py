@@ -23,9 +23,9 @@ from sfumato.estimation.smooth import resolution
 from sfumato.mine.cube.aggregates import is_aggregate
 from sfumato.mine.cube.columns import Codes, Cut
 from sfumato.mine.cube.constants import bare
-from sfumato.mine.cube.counting import check_size, counted, is_outside, most_likely
+from sfumato.mine.cube.cube_result import CubeResult, Row
 from sfumato.mine.cube.grammar import MANY, TOO_DEEP, Order, parse
-from sfumato.mine.cube.plan import (
+from sfumato.mine.cube.query_plan import (
     Entry,
     Estimated,
     Frame,
@@ -34,7 +34,7 @@ from sfumato.mine.cube.plan import (
     Quantile,
     QuestionPlan,
 )
-from sfumato.mine.cube.result import CubeResult, Row
+from sfumato.mine.cube.scans import check_size, counted, is_outside, most_likely
 from sfumato.mine.cube.sheet import Scope, Sheet, Tables
 from sfumato.source import Release, Source
 

@@ -16,7 +16,7 @@ from sfumato.estimation.estimate import Answer, Estimate
 from sfumato.estimation.moments import PowerSums
 from sfumato.estimation.uneven import from_draws, normal_draws, root
 from sfumato.mine.cube.columns import AskedColumn, Grid
-from sfumato.mine.cube.numbers import Terms
+from sfumato.mine.cube.expressions import Terms
 from sfumato.mine.cube.quantity import Quantity
 
 Weights = NDArray[Any]

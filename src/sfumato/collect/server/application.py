@@ -30,14 +30,14 @@ from sfumato.collect.headers import (
 )
 from sfumato.collect.language import LANGUAGES
 from sfumato.collect.manifest import Published
+from sfumato.collect.server.campaign_list import index_page
 from sfumato.collect.server.collector import Collector, Served
 from sfumato.collect.server.metrics import exposition
 from sfumato.collect.server.openapi import document
-from sfumato.collect.server.owner import OwnerPages
-from sfumato.collect.server.pages import index_page
+from sfumato.collect.server.owner_routes import OwnerPages
 from sfumato.collect.server.parsing import decoded, identities
 from sfumato.collect.server.replies import Receive, RefusalError, Scope, Send, answer, reply
-from sfumato.collect.server.reports import GoneError, ReportRoute, busy, json_body
+from sfumato.collect.server.report_route import GoneError, ReportRoute, busy, json_body
 from sfumato.collect.server.wire import (
     Health,
     Receipts,

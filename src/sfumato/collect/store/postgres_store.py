@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from sfumato.collect.store.base import (
+from sfumato.collect.store.store import (
     CONFLICT,
     MOST_UNSEEN,
     WITHDRAWN,

@@ -21,8 +21,8 @@ from sfumato.counting.sql import Dialect, Relation, SqlCounter
 from sfumato.counting.sql.dialect import Tree
 from sfumato.counting.sql.kept import KeptCounts
 from sfumato.domain import Cells, Domain, Items, Numeric, as_bits
-from sfumato.engines.spark.records import map_in_arrow, quoted, read_csv
 from sfumato.engines.spark.refusals import in_one_line, without_values
+from sfumato.engines.spark.spark_records import map_in_arrow, quoted, read_csv
 from sfumato.engines.spark.storage import Place
 from sfumato.errors import FileError
 from sfumato.observation import ItemsetCounter, ItemSource

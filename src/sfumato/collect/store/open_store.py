@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sfumato.collect.store.base import Store
-from sfumato.collect.store.postgres import PostgresStore
-from sfumato.collect.store.sqlite import SqliteStore
+from sfumato.collect.store.postgres_store import PostgresStore
+from sfumato.collect.store.sqlite_store import SqliteStore
+from sfumato.collect.store.store import Store
 from sfumato.errors import ParameterError
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sfumato.arguments import checked, shown
 from sfumato.channels.contrasts import Axes
-from sfumato.channels.questions import Questions
+from sfumato.channels.dealt_questions import Questions
 from sfumato.domain import Cells
 from sfumato.errors import FileError, Unanswerable
 from sfumato.files import OVERWRITE, write_whole, written
@@ -30,8 +30,8 @@ from sfumato.model.format import FORMAT, VERSION, read_model
 from sfumato.model.full_table import FullTable, full_tally
 from sfumato.model.local import Joined, interactions_over, likelihood_over, pairs_of
 from sfumato.model.model import Model
-from sfumato.model.numbers import NumberModel, NumberReports
-from sfumato.model.reports import Answers, Reports, Tallies
+from sfumato.model.number_model import NumberModel, NumberReports
+from sfumato.model.observed import Answers, Reports, Tallies
 from sfumato.observation import CellTally, Tally
 from sfumato.received import Received, refuse_malformed
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sfumato.errors import ConvergenceWarning, EstimationError, QueryError
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import Evidence, with_known_laws
-from sfumato.mine.cube.plan import Frame
+from sfumato.mine.cube.query_plan import Frame
 from sfumato.mine.cube.sheet import Tables
 from sfumato.source import Source
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels.base import Counts, Dealt, batched, unbatched
+from sfumato.channels.channel import Counts, Dealt, batched, unbatched
 from sfumato.channels.contrasts import Axes, Floats, Interactions
 from sfumato.channels.linear import Block, Design, LeastSquares, Response
 from sfumato.errors import Unanswerable

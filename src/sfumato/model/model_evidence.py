@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sfumato.domain import Cells
 from sfumato.estimation.evidence import Evidence, gathered
-from sfumato.estimation.supports.base import Measured
+from sfumato.estimation.supports.supports import Measured
 from sfumato.estimation.supports.tabulated import TabulatedSupports
 
 KNOWN = 0.25  # the relative error up to which a share is known well enough for its slope

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.domain import Codes, Columns, code_dtype, codes_of
-from sfumato.mechanisms.steps.base import (
+from sfumato.mechanisms.steps.draws import Draws
+from sfumato.mechanisms.steps.step import (
     LARGEST,
     ONE,
     Action,
@@ -31,7 +32,6 @@ from sfumato.mechanisms.steps.base import (
     quotient,
     split,
 )
-from sfumato.mechanisms.steps.draws import Draws
 from sfumato.privacy.guarantee import Gamma
 from sfumato.randomness import Keystream
 from sfumato.received import shown

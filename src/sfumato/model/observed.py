@@ -13,15 +13,15 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from sfumato.channels.contrasts import Axes, Floats, Interactions
+from sfumato.channels.dealt_questions import Question, Questions, System, pools_of
 from sfumato.channels.linear import Response
 from sfumato.channels.margins import margin_consistent
-from sfumato.channels.questions import Question, Questions, System, pools_of
 from sfumato.domain import Cells
 from sfumato.errors import Unanswerable
 from sfumato.estimation.adjust import clip_and_scale
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import CountEvidence
-from sfumato.estimation.reading import evidence_of, usual_evidence
+from sfumato.estimation.tallied import evidence_of, usual_evidence
 from sfumato.mechanisms.base import Mechanism
 from sfumato.memory import Recent
 from sfumato.model.measurement import Measurement, Measurements, Reconstruction

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from sfumato.bits import WORD_BITS, Bits
 from sfumato.domain import Codes, Columns, as_bits
-from sfumato.mechanisms.steps.base import Action, Column, Ints, Rows, Step, Value, basket, quotient
 from sfumato.mechanisms.steps.draws import Draws
 from sfumato.mechanisms.steps.flipping import SCALE, flip_bits
+from sfumato.mechanisms.steps.step import Action, Column, Ints, Rows, Step, Value, basket, quotient
 from sfumato.privacy.guarantee import Gamma
 from sfumato.randomness import Keystream
 

@@ -18,7 +18,7 @@ from sfumato.errors import Unanswerable
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import CountEvidence, is_nested
 from sfumato.mine.features import Problem
-from sfumato.model.evidence import LawEvidence
+from sfumato.model.model_evidence import LawEvidence
 
 Groups = NDArray[np.intp]  # for each cell of a feature, the group it belongs to
 Partition = dict[int, Groups]  # what a question tells apart: by feature

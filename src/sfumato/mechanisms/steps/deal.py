@@ -14,8 +14,8 @@ from sfumato.bits import Bits
 from sfumato.domain import Codes, Columns
 from sfumato.domain.codes import one_after_another
 from sfumato.mechanisms.steps.allocation import Allocation
-from sfumato.mechanisms.steps.base import ONE, Action, Column, Ints, Shows, Step, Value
 from sfumato.mechanisms.steps.draws import Draws
+from sfumato.mechanisms.steps.step import ONE, Action, Column, Ints, Shows, Step, Value
 from sfumato.privacy.guarantee import Gamma
 from sfumato.randomness import Keystream
 

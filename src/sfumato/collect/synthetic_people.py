@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.bits import Bits
-from sfumato.datasets.draws import choice
+from sfumato.datasets.nonuniform import choice
 from sfumato.domain import Attribute, Codes, Columns, Domain, Items, code_dtype
 from sfumato.errors import ParameterError
 from sfumato.randomness import Keystream

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from sfumato.bits import Bits
 from sfumato.domain import Codes, Columns, as_bits
-from sfumato.mechanisms.steps.base import Action, Column, Ints, Rows, Step, Value, basket
-from sfumato.mechanisms.steps.cells import check_weights
+from sfumato.mechanisms.steps.cell_steps import check_weights
 from sfumato.mechanisms.steps.draws import Draws
 from sfumato.mechanisms.steps.hashing import PRIME, buckets_of, pool_of
+from sfumato.mechanisms.steps.step import Action, Column, Ints, Rows, Step, Value, basket
 from sfumato.privacy.guarantee import Gamma
 from sfumato.randomness import Keystream
 

@@ -12,7 +12,7 @@ from datetime import date
 from pathlib import Path
 from typing import IO, Any
 
-from sfumato.collect.store.base import (
+from sfumato.collect.store.store import (
     CONFLICT,
     MOST_UNSEEN,
     WITHDRAWN,

@@ -39,7 +39,7 @@ def read_source(
     another engine is asked for. What an engine counts is kept in the cache, unless told otherwise.
     """
     if is_model(file):
-        from sfumato.model.files import open_model
+        from sfumato.model.model_file import open_model
 
         return open_model(file)
     found = _counted_source(file, schema, items, engine, in_place, cache, form, tell)

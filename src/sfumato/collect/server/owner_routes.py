@@ -27,7 +27,7 @@ from sfumato.collect.releases import export, find_campaign, release_of
 from sfumato.collect.server.collector import Collector, Served
 from sfumato.collect.server.replies import RefusalError, answer
 from sfumato.collect.server.wire import encode
-from sfumato.collect.store.base import provenance
+from sfumato.collect.store.store import provenance
 from sfumato.errors import SfumatoError
 from sfumato.estimation.estimate import Answer
 from sfumato.mine.cube import query

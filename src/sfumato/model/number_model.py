@@ -26,10 +26,10 @@ from sfumato.estimation.smooth import SmoothEvidence
 from sfumato.mechanisms.questions import Asked
 from sfumato.mechanisms.ranges import cells_from, joined_starts
 from sfumato.memory import Recent
-from sfumato.model.evidence import LawEvidence, reach
 from sfumato.model.laplace import ORDER, TRIALS
 from sfumato.model.measurement import Measurement, Reconstruction
 from sfumato.model.model import LOCAL_CELLS, Model
+from sfumato.model.model_evidence import LawEvidence, reach
 
 FAINT = 1e-9  # the share of a cell below which nothing is known of where its people are
 MOST_WORK = 1 << 34  # cells × coefficients² up to which one law of all numbers is fitted

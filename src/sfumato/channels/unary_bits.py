@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels.base import (
+from sfumato.channels.channel import (
     Channel,
     Counts,
     NotLumpableError,
