@@ -19,15 +19,22 @@ class Result:
     def view(self) -> View:
         """What is to be seen of it."""
 
+    def brief(self) -> View:
+        """What of it is to be seen at once, on one screen."""
+        return self.view()
+
     def __repr__(self) -> str:
-        return text.screen_of(self.view())
+        return text.screen_of(self.brief())
 
     def _repr_html_(self) -> str:
         return html.fragment(self.view())
 
     def to_arrow(self) -> Any:
-        """Its first table as an Arrow table."""
-        return frames.arrow(self.view().tables[0])
+        """Its first table that programs read, as an Arrow table."""
+        framed = [table for table in self.view().all_tables() if table.is_framed]
+        if not framed:
+            raise ParameterError("there is no table in this result")
+        return frames.arrow(framed[0])
 
     def to_pandas(self) -> Any:
         """The same as a pandas data frame."""

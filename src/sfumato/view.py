@@ -30,10 +30,10 @@ class ColumnView:
     """What stands below one heading: values, and how people and programs read them.
 
     `words` writes a value; a value with a standard error is written to the second digit of that
-    error. With `level`, its interval stands beside it (and in HTML a sparkline, on an axis from 0
-    where `counts`, with a dashed `mark`). In frames the column is called `field`, its error, low
-    and high end by the other names of it; one without a field is for people alone, one without a
-    head for programs.
+    error. With `level`, its interval stands beside it (and in HTML, or with `ends` alone, a
+    sparkline, on an axis from 0 where `counts`, with a dashed `mark`). In frames the column is
+    called `field`, its error, low and high end by the other names of it; one without a field is
+    for people alone, one without a head for programs.
     """
 
     head: str
@@ -69,6 +69,10 @@ class ColumnView:
             return [shown(value) if self.words is None else self.words(value) for value in self]
         pairs = zip(self.values, self.stderr, strict=True)
         return [with_error(value, error, counts=self.counts) for value, error in pairs]
+
+    def heading(self, cells: Sequence[str]) -> str:
+        """The head above these cells, which says what stands behind ±."""
+        return f"{self.head} ± stderr" if any(" ± " in cell for cell in cells) else self.head
 
     def interval_cells(self) -> list[str]:
         """The intervals in words; none where a value is exact or unknown."""
@@ -109,6 +113,11 @@ class TableView:
         """The columns that people see."""
         return [column for column in self.columns if column.head or not column.fields]
 
+    @property
+    def is_framed(self) -> bool:
+        """Whether programs read it."""
+        return any(column.fields for column in self.columns)
+
 
 @dataclass(frozen=True)
 class Chart:
@@ -138,6 +147,10 @@ class View:
     def all_notes(self) -> list[str]:
         """The notes of the view and of its sections."""
         return [*self.notes, *(note for part in self.sections for note in part.all_notes())]
+
+    def all_tables(self) -> list[TableView]:
+        """The tables of the view and of its sections."""
+        return [*self.tables, *(table for part in self.sections for table in part.all_tables())]
 
 
 def shown(entry: Any) -> str:

@@ -57,6 +57,17 @@ def show(view: View, *, most: int | None = 20) -> None:
     print_notes(view.all_notes())
 
 
+def show_brief(view: View, more: str) -> None:
+    """A view on one screen, and below it what shows more."""
+    from dataclasses import replace
+
+    from sfumato.renderers.text import fitting
+    from sfumato.view import View
+
+    whole = replace(view, sections=(*view.sections, View(words=(more,))))
+    show(whole, most=fitting(whole))
+
+
 def print_words(words: str) -> None:
     """Sentences on standard output, broken between words where a terminal would cut one in two."""
     print(broken(words, sys.stdout))

@@ -148,7 +148,7 @@ def _facts(facts: Sequence[tuple[str, Any]]) -> str:
 
 def _table(table: TableView, most: int) -> Iterator[str]:
     """Numbers stand to the right; each estimate with its interval and a sparkline of it."""
-    if not len(table):
+    if not table.seen or not len(table):
         return
     columns = [part for column in table.seen for part in _columns(column, most)]
     caption = f"<caption>{_words(table.caption)}</caption>" if table.caption else ""
@@ -165,14 +165,17 @@ def _table(table: TableView, most: int) -> Iterator[str]:
 
 def _columns(column: ColumnView, most: int) -> Iterator[tuple[str, list[str]]]:
     """Heading and cells of the one to three columns that a column is."""
-    yield _column(column.head, column.cells()[:most])
-    if column.level is None:
-        return
-    if any(ends := column.interval_cells()[:most]):
+    cells = column.cells()[:most]
+    yield _column(column.heading(cells), cells)
+    if column.level is not None and any(ends := column.interval_cells()[:most]):
         yield _column(interval_head(column.level), ends)
+    if column.level is None and column.ends is None:
+        return
     drawn = [(value, *ends) for value, ends in zip(column.values, column.intervals, strict=True)]
-    pictures = spans(drawn[:most], zero=column.counts, mark=column.mark)
-    yield "<th></th>", [f"<td>{picture}</td>" for picture in pictures]
+    words = column.words or "{:,.4g}".format
+    pictures = spans(drawn[:most], zero=column.counts, mark=column.mark, words=words)
+    head = "" if column.mark is None else f"dashed: {words(column.mark)}"
+    yield _cell("th", head, False, False), [f"<td>{picture}</td>" for picture in pictures]
 
 
 def _column(head: str, cells: Sequence[str]) -> tuple[str, list[str]]:

@@ -46,6 +46,16 @@ def screen_of(view: View) -> str:
     return "\n".join(lines)
 
 
+def fitting(view: View) -> int:
+    """How many lines of each table leave room for all else on one screen with its prompt; three at
+    least.
+    """
+    notes = [line for note in view.all_notes() for line in wrapped_words(f"note: {note}", ROOM)]
+    tables = [table for table in view.all_tables() if table.seen]
+    free = SCREEN - 1 - len(lines_of(view, most=1)) - len(notes)
+    return max(3, 1 + free // max(1, len(tables)))
+
+
 def _lines(view: View, room: int, most: int | None, wrapped: bool) -> Iterator[str]:
     if view.title:
         yield Bold(one_line(view.title))
@@ -120,8 +130,7 @@ def _grid(columns: Sequence[ColumnView], most: int | None) -> tuple[Grid, int]:
 def _stacked(column: ColumnView, most: int | None) -> Grid:
     """The columns of text that a column is: an estimate has its interval in a second one."""
     cells = column.cells()[:most]
-    head = f"{column.head} ± stderr" if any(" ± " in cell for cell in cells) else column.head
-    stacks = [[head, *cells]]
+    stacks = [[column.heading(cells), *cells]]
     if column.level is not None and any(ends := column.interval_cells()[:most]):
         stacks.append([interval_head(column.level), *ends])
     return [[one_line(cell) for cell in stack] for stack in stacks]
