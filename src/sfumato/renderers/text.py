@@ -182,9 +182,10 @@ def _aligned(grid: Grid, room: int) -> list[str]:
     right = [_figures(column) for column in columns]
     widths = [max(map(width_of, column)) for column in columns]
     over = sum(widths) + GAP * (len(widths) - 1) - room
+    least = max(1, min(LEAST_WORDS, room // len(widths) - GAP))
     for place in sorted(range(len(widths)), key=lambda at: -widths[at]):
         if over > 0 and not right[place]:
-            less = min(over, max(widths[place] - LEAST_WORDS, 0))
+            less = min(over, max(widths[place] - least, 0))
             widths[place], over = widths[place] - less, over - less
     lines = list[str]()
     for number, row in enumerate(grid):
