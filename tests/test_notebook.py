@@ -21,6 +21,7 @@ from sfumato.notebook import CELL, MOST_LINES, SCREEN, html_table, screen, text_
 from sfumato.randomness import seeded
 from sfumato.renderers.sparkline import around, spans
 from sfumato.table import Table
+from sfumato.view import with_error
 
 EVIL = "<script>alert(1)</script>\u202e"
 LONG = "Ærøskøbing & 'Österlen' \"北京\" — " + "x" * 28  # sixty letters
@@ -554,7 +555,7 @@ def test_naive_bayes_shows_what_speaks_for_a_class(release: sf.Release) -> None:
                 (ratio.value, ratio.stderr)
             )
     first = bayes.telling(0, 1)[0]
-    assert f"{first.times.value:.2f} ± {first.times.stderr:.2f}" in shown(bayes).cells
+    assert with_error(first.times.value, first.times.stderr) in shown(bayes).cells
     with pytest.raises(sf.SfumatoError, match="place=9"):
         bayes.telling(9)
 
