@@ -18,7 +18,7 @@ from papers.base import MEANING_OF_MARK, Reproduction, Settings
 from papers.registry import PAPERS, parts_of, reproduce
 from sfumato import __version__
 from sfumato.plots import told
-from sfumato.report import shown
+from sfumato.view import shown
 
 FIGURES = DOCS / "figures"
 SHORTER = (

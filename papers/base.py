@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import ParameterError
 from sfumato.plots import Series, errors_by_length, told
 from sfumato.printable import percent
-from sfumato.report import Block, Heading, Listing, Note, Page, Paragraph, Picture
+from sfumato.view import Chart, TableView, View
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -306,20 +306,22 @@ class Reproduction:
         notes = [f"verdict: {self.verdict}", *marked, *self.notes]
         return "\n".join([fill(self.title, width), *lines, *(_note(note, width) for note in notes)])
 
-    def blocks(self) -> list[Block]:
+    def view(self) -> View:
         """The same for an HTML page."""
-        top: list[Block] = [Heading(self.title), Note(f"Verdict: {self.verdict}.")]
-        return [*top, *self.picture(), Listing(*self.grid()), *map(Paragraph, self.notes)]
+        table = TableView.of(*self.grid())
+        verdict = f"Verdict: {self.verdict}."
+        return View(
+            self.title, words=(verdict,), charts=self._charts(), tables=(table,), notes=self.notes
+        )
 
-    def picture(self) -> list[Block]:
+    def _charts(self) -> tuple[Chart, ...]:
         """The figure, where there is one to draw."""
         axes = self.draw()
         if axes is None:
-            return []
+            return ()
         across = "itemset length" if self.labels[-1] == LENGTH else self.labels[-1]
-        caption = f"{self.title}: by {across}"
         alt = f"Curves of {self.title}. {told(axes)}"
-        return [Picture.of(axes, caption, alt=alt)]
+        return (Chart(lambda: axes, f"{self.title}: by {across}", alt),)
 
     def grid(self) -> tuple[list[str], list[list[Any]]]:
         """The names of the columns, and the rows: labels, then the paper's numbers beside ours."""
@@ -415,14 +417,9 @@ def over_runs(
     ]
 
 
-def blocks_of(reproductions: Sequence[Reproduction]) -> list[Block]:
-    """Every table and, where it can be drawn, its figure, as the blocks of a page."""
-    return [block for reproduction in reproductions for block in reproduction.blocks()]
-
-
-def page(reproductions: Sequence[Reproduction]) -> Page:
-    """One HTML page with every table and figure."""
-    return Page(TITLE, blocks_of(reproductions), lead=MEANING_OF_MARK)
+def view_of(reproductions: Sequence[Reproduction]) -> View:
+    """Every table and, where it can be drawn, its figure."""
+    return View(TITLE, words=(MEANING_OF_MARK,), sections=[each.view() for each in reproductions])
 
 
 def rounding(printed: float) -> float:

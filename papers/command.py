@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from shutil import get_terminal_size
 
-from papers.base import MEANING_OF_MARK, TITLE, WIDTH, Reproduction, Settings, blocks_of
+from papers.base import WIDTH, Reproduction, Settings, view_of
 from papers.registry import ALL, PAPERS, parts_of, reproduce
-from sfumato.cli.pages import save_page
+from sfumato.cli.pages import with_origin
 from sfumato.cli.printing import print_json, telling
 from sfumato.errors import FileError, ParameterError
+from sfumato.result import save_view
 
 NAMES = (ALL, *PAPERS, *(part for paper in PAPERS.values() for part in paper.parts))
 
@@ -49,7 +50,7 @@ def run(
                 sys.stdout.flush()
             tell(0.0)
     if plot is not None:
-        save_page(TITLE, blocks_of(done), _origin(data, seeds, quick), plot, lead=MEANING_OF_MARK)
+        save_view(with_origin(view_of(done), _origin(data, seeds, quick)), plot)
     if json:
         print_json({"reproductions": [reproduction.to_dict() for reproduction in done]})
 

@@ -164,7 +164,7 @@ def test_what_only_a_model_answers_is_marked() -> None:
     assert plan.best.name == "questionnaire" and plan.best.by_model
     assert plan.best.modelled == (False, False, True, True, True, True)
     first, errors = (
-        {column.head: column.cells()[0] for column in table.seen}
+        {column.head: column.cells[0] for column in table.seen}
         for table in (plan.view().tables[0], plan.view().all_tables()[2])
     )
     assert first["answered by"] == "model" and "a model answers" in plan.sentences()[-1].lower()

@@ -233,7 +233,7 @@ def test_cut_and_paste_is_mined_as_far_as_it_can_be():
 def test_a_notebook_says_how_many_reports_a_person_sent(copies):
     truth = records(50)
     release = sf.perturb(truth, sf.GammaDiagonal(truth.domain, 9), rng=seeded(1), copies=copies)
-    assert ("reports a person" in release._repr_html_()) == (copies > 1)
+    assert ("reports per person" in release._repr_html_()) == (copies > 1)
 
 
 def test_itemsets_of_the_truth_are_known_without_error():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,15 @@ from sfumato import plots
 from sfumato.arguments import checked
 from sfumato.errors import DataError, listing
 from sfumato.mine.itemsets import Itemsets
-from sfumato.notebook import Framed, arrow_table, html_table
+from sfumato.result import Result
 from sfumato.source import Source
+from sfumato.view import Chart, ColumnView, TableView, View
 
+KINDS = {
+    "support error": "support_error",
+    "false negatives": "false_negatives",
+    "false positives": "false_positives",
+}
 # What the errors of itemsets are shares of, in words.
 OF_WHAT = "in per cent (support error: of true supports; the others: of the truly frequent)"
 
@@ -42,48 +49,40 @@ class LengthErrors:
         return asdict(self)
 
 
-class ErrorsByLength(list[LengthErrors], Framed):
-    """The errors of itemsets, one entry a length."""
+class ErrorsByLength(list[LengthErrors], Result):
+    """The errors of itemsets, one entry per length."""
 
-    __repr__ = Framed.__repr__  # as a table, not as a list
+    __repr__ = Result.__repr__  # as a table, not as a list
 
-    def to_arrow(self) -> Any:
-        """A table with one row a length."""
-        kinds = dict.fromkeys(("length", "frequent", "found"), "int64")
-        kinds |= dict.fromkeys(("support_error", "false_negatives", "false_positives"), "double")
-        return arrow_table([list(each.to_dict().values()) for each in self], **kinds)
-
-    def _repr_html_(self) -> str:
-        """The errors as notebooks show them, in per cent of the truly frequent itemsets."""
-        shown = ("support_error", "false_negatives", "false_positives")
-        lines = [
-            (
-                each.length,
-                each.frequent,
-                each.found,
-                *(_percent(getattr(each, name)) for name in shown),
-            )
-            for each in self
-        ]
-        heads = ("length", "frequent", "found", "support error", "missed", "false")
-        return html_table(heads, lines, notes=[OF_WHAT])
-
-    def plot(self) -> Any:
-        """A panel for each kind of error, by length, in per cent; the axes."""
-        kinds = {
-            "support error": "support_error",
-            "missed": "false_negatives",
-            "false": "false_positives",
-        }
+    def view(self) -> View:
+        """A line and a place in each panel for every length, in per cent."""
+        lengths = [each.length for each in self]
         panels = {
-            title: [plots.Series("found", np.array([getattr(e, kind) for e in self], dtype=float))]
-            for title, kind in kinds.items()
+            title: [plots.Series("found", np.array([getattr(e, name) for e in self], dtype=float))]
+            for title, name in KINDS.items()
         }
-        return plots.errors_by_length([each.length for each in self], panels)
+        counts = [
+            ColumnView(name, [getattr(each, name) for each in self], field=name, kind="int64")
+            for name in ("length", "frequent", "found")
+        ]
+        errors = [
+            ColumnView(
+                title,
+                [getattr(each, name) for each in self],
+                words=_percent,
+                field=name,
+                kind="double",
+            )
+            for title, name in KINDS.items()
+        ]
+        caption = f"Errors against the truth by itemset length, {OF_WHAT}; undefined is a gap"
+        chart = Chart(partial(plots.errors_by_length, lengths, panels), caption)
+        table = TableView([*counts, *errors])
+        return View("Against the truth", words=(OF_WHAT,), charts=(chart,), tables=(table,))
 
 
 def _percent(share: float | None) -> str:
-    return "" if share is None else f"{share:.1f} %"
+    return "–" if share is None else f"{share:.1f}"
 
 
 @checked

@@ -12,8 +12,8 @@ from sfumato.renderers import frames, html, picture, text
 from sfumato.view import View
 
 
-class Result:
-    """A result describes itself in `view`; everything else here follows from that."""
+class Shown:
+    """What describes itself in `view`: so it is shown at a prompt and in a notebook."""
 
     @abstractmethod
     def view(self) -> View:
@@ -28,6 +28,10 @@ class Result:
 
     def _repr_html_(self) -> str:
         return html.fragment(self.view())
+
+
+class Tabular(Shown):
+    """What can be handed on as a table, in every form."""
 
     def to_arrow(self) -> Any:
         """Its first table that programs read, as an Arrow table."""
@@ -53,6 +57,10 @@ class Result:
         """The same as one list per column, as JSON may hold it: what is no number there is None."""
         columns = self.to_arrow().to_pydict()
         return {name: frames.json_value(values) for name, values in columns.items()}
+
+
+class Result(Tabular):
+    """A table with a picture."""
 
     def plot(self, *, axes: Any = None) -> Any:
         """Its picture; the axes it was drawn on."""

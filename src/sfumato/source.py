@@ -34,11 +34,13 @@ from sfumato.estimation.supports.partial import PartialSupports
 from sfumato.estimation.supports.symbols import SymbolSupports
 from sfumato.estimation.supports.tabulated import TabulatedSupports
 from sfumato.mechanisms.base import Mechanism
-from sfumato.notebook import MOST_LINES, Framed, html_facts
 from sfumato.observation import CellTally, CutLaw, FlipLaw, Observation, SymbolLaw, Tally
 from sfumato.privacy.probability import check_places
 from sfumato.randomness import Keystream
+from sfumato.renderers.html import MOST_LINES
+from sfumato.result import Shown, Tabular
 from sfumato.table import Provenance, Table, perturb_table, read, read_perturbed, save
+from sfumato.view import View
 
 # Records over at most this many cells are mined from one table, others set by set or from bitmaps.
 MINED_TABLE = 1 << 16
@@ -48,7 +50,7 @@ UNDONE, UNDONE_CELLS = 64, 1 << 12  # questions whose estimates it keeps, and th
 
 
 @checked
-class Source(ABC):
+class Source(ABC, Shown):
     """Records that can be asked for marginals and for supports, each with its standard error."""
 
     @property
@@ -127,13 +129,10 @@ class Source(ABC):
         """The default partition of a column: every value, or the default bins of a number."""
         return default_cells(self.domain, name)
 
-    def _repr_html_(self) -> str:
-        """What is known of the source, as notebooks show it."""
-        facts = [
-            ("people", f"{self.rows:,}"),
-            ("columns", listing(self.domain.names, most=MOST_LINES)),
-        ]
-        return html_facts("Records", facts)
+    def view(self) -> View:
+        """What is known of the source."""
+        names = listing(self.domain.names, most=MOST_LINES)
+        return View("Records", facts=[("people", self.rows), ("columns", names)])
 
     def plot(self, columns: Sequence[str] | None = None, truth: Source | None = None) -> list[Any]:
         """Every column's counts (or those of some columns) as a panel with 95 % intervals, beside
@@ -317,7 +316,7 @@ class CountedSource(Source):
 
 @checked
 @dataclass(frozen=True, eq=False)
-class Exact(CountedSource, Framed):
+class Exact(CountedSource, Tabular):
     """True records: every answer is a count, every standard error 0."""
 
     counter: TableCounter
@@ -338,9 +337,9 @@ class Exact(CountedSource, Framed):
     def __repr__(self) -> str:
         return f"{self.rows:,} true records of {listing(self.domain.names)}"
 
-    def _repr_html_(self) -> str:
-        """What is known of the records, as notebooks show it."""
-        return self.table._repr_html_()
+    def view(self) -> View:
+        """What is known of the records, and none of them."""
+        return self.table.view()
 
     @property
     def domain(self) -> Domain:
@@ -372,7 +371,7 @@ class Exact(CountedSource, Framed):
 
 @checked
 @dataclass(frozen=True, eq=False)
-class Release(CountedSource, Framed):
+class Release(CountedSource, Tabular):
     """Perturbed records and how they were made: answers are reconstructed and carry their standard
     errors.
 
@@ -421,18 +420,17 @@ class Release(CountedSource, Framed):
             f"{self.mechanism.name}, {guarantee}"
         )
 
-    def _repr_html_(self) -> str:
-        """What is known of the release, as notebooks show it."""
-        mechanism = self.provenance.mechanism
-        guarantee = self.provenance.guarantee
+    def view(self) -> View:
+        """What is known of the release."""
+        mechanism, copies = self.provenance.mechanism, self.provenance.copies
         facts = [
-            ("rows", f"{self.rows:,}"),
+            ("rows", self.rows),
             ("columns", listing(self.domain.names, most=MOST_LINES)),
             ("mechanism", mechanism.name),
-            ("promise", str(guarantee)),
-            ("reports a person", self.provenance.copies if self.provenance.copies > 1 else None),
+            ("guarantee", str(self.provenance.guarantee)),
+            ("reports per person", copies if copies > 1 else None),
         ]
-        return html_facts("Perturbed records", facts, mechanism.caveats)
+        return View("Perturbed records", facts=facts, notes=mechanism.caveats)
 
     @property
     def in_memory(self) -> bool:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from statistics import NormalDist
 from typing import Any
@@ -22,6 +22,10 @@ _NUMBER = r"-?[\d,.]+(e[+-]?\d+)?( ?%)?"
 _BOTH = rf"\[{_NUMBER}, {_NUMBER}\]|{_NUMBER} – {_NUMBER}"  # the ends of an interval
 _ONE = rf"(\* )?{_NUMBER}( (± {_NUMBER}|± ∞|exact|\(model\)))?"  # a mark may stand before it
 _FIGURE = re.compile(rf"|–|∞|exact|{_ONE}|± {_NUMBER}|{_BOTH}")
+LISTED, DRAWN = (
+    200,
+    20,
+)  # lines of the longest table, points of the fullest picture, that people see
 EXACT = 1e-9  # relative errors below are rounding, not noise
 
 
@@ -30,10 +34,10 @@ class ColumnView:
     """What stands below one heading: values, and how people and programs read them.
 
     `words` writes a value; a value with a standard error is written to the second digit of that
-    error. With `level`, its interval stands beside it (and in HTML, or with `ends` alone, a
-    sparkline, on an axis from 0 where `counts`, with a dashed `mark`). In frames the column is
-    called `field`, its error, low and high end by the other names of it; one without a field is
-    for people alone, one without a head for programs.
+    error. With `level`, its interval stands beside it, and in HTML a sparkline; with `ends` or
+    `mark` a sparkline alone, on an axis that shows the mark dashed (and 0 where it `counts`). In
+    frames the column is called `field`; a tuple names its error, low and high end as well. One
+    without a field is for people alone, one without a head for programs.
     """
 
     head: str
@@ -52,36 +56,43 @@ class ColumnView:
         return (self.field,) if isinstance(self.field, str) else self.field
 
     @property
+    def reach(self) -> float:
+        """Standard errors in half an interval, at 95 % unless a level is stated."""
+        return NormalDist().inv_cdf((1 + (self.level or 0.95)) / 2)
+
+    def first(self, most: int | None) -> ColumnView:
+        """The beginning of the column."""
+        cut = {
+            name: part[:most]
+            for name in ("values", "stderr", "ends")
+            if (part := getattr(self, name)) is not None
+        }
+        return replace(self, **cut)
+
+    @property
     def intervals(self) -> list[tuple[float, float]]:
-        """The ends of each value's interval: the normal one, at 95 %, unless stated."""
+        """The ends of each value's interval: the normal one unless stated."""
         if self.ends is not None:
             return [*self.ends]
-        reach = NormalDist().inv_cdf((1 + (self.level or 0.95)) / 2)
-        errors = self.stderr if self.stderr is not None else [0.0] * len(self.values)
-        return [
-            (value - reach * error, value + reach * error)
-            for value, error in zip(map(float, self.values), map(float, errors), strict=True)
-        ]
+        assert self.stderr is not None
+        halves = (self.reach * error for error in self.stderr)
+        return [(v - half, v + half) for v, half in zip(self.values, halves, strict=True)]
 
+    @property
     def cells(self) -> list[str]:
         """The values in words, each with its standard error where it has one."""
         if self.stderr is None:
-            return [shown(value) if self.words is None else self.words(value) for value in self]
+            return [*map(self.words or shown, self.values)]
         pairs = zip(self.values, self.stderr, strict=True)
         return [with_error(value, error, counts=self.counts) for value, error in pairs]
 
-    def heading(self, cells: Sequence[str]) -> str:
-        """The head above these cells, which says what stands behind ±."""
-        return f"{self.head} ± stderr" if any(" ± " in cell for cell in cells) else self.head
-
+    @property
     def interval_cells(self) -> list[str]:
-        """The intervals in words; none where a value is exact or unknown."""
-        assert self.stderr is not None
+        """The intervals in words; none where a value is exact or unknown, or none are shown."""
+        if self.level is None or self.stderr is None:
+            return []
         triples = zip(self.values, self.stderr, self.intervals, strict=True)
         return [_interval(*triple) for triple in triples]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.values)
 
 
 @dataclass(frozen=True)
@@ -91,6 +102,7 @@ class TableView:
     columns: Sequence[ColumnView]
     caption: str = ""
     rest: str = "more"  # what the lines that are not shown are called
+    total: int = 0  # all lines, where the columns hold only the first
 
     @classmethod
     def of(
@@ -106,7 +118,8 @@ class TableView:
         return cls([ColumnView(*pair) for pair in zip(heads, parts, strict=True)], caption)
 
     def __len__(self) -> int:
-        return len(self.columns[0].values) if self.columns else 0
+        here = len(self.columns[0].values) if self.columns else 0
+        return max(here, self.total)
 
     @property
     def seen(self) -> list[ColumnView]:

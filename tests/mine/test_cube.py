@@ -895,7 +895,7 @@ def test_percentile_is_that_which_lies_between_two_numbers(share: float) -> None
 
 def test_nobody_is_not_told_as_less_than_nobody() -> None:
     column = ColumnView("n", [-0.3], [421.0], level=0.95)
-    assert (column.cells(), column.interval_cells()) == (["0 ± 421"], ["[-825, 825]"])
+    assert (column.cells, column.interval_cells) == (["0 ± 421"], ["[-825, 825]"])
 
 
 def test_a_name_that_is_given_is_kept():

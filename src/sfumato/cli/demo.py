@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.table import Table as TerminalTable
 
 from sfumato.cli.demonstration import Demonstration
 from sfumato.cli.options import Json
-from sfumato.cli.pages import origin_of, save_page
-from sfumato.cli.printing import console, print_json, print_words
+from sfumato.cli.pages import origin_of, with_origin
+from sfumato.cli.printing import print_json, print_words, show
 from sfumato.cli.summary import summarise
 from sfumato.errors import FileError
 from sfumato.randomness import secure, seeded
-from sfumato.report import Block, Code, Heading, Listing, Note, Paragraph, shown
+from sfumato.result import save_view
 
 
 def demo(
@@ -34,17 +33,15 @@ def demo(
     Example: sfumato demo -o demo-output
     """
     story = Demonstration(rows, seeded(1), secure() if seed is None else seeded(seed))
-    blocks = list(story.blocks())
+    view = story.view()
     path = _folder(output) / "report.html"
-    lead = "Each record is blurred before anyone sees it; the counts of the crowd stay sharp."
     origin = origin_of("none: people and baskets are synthetic", story.release)
-    save_page("Sfumato", blocks, origin, path, lead=lead)
+    save_view(with_origin(view, origin), path)
     if json:
         promised = summarise(story.release.provenance, story.release.rows)
         print_json({**promised, "marginals": story.cells_as_json(), "report": str(path)})
         return
-    for block in blocks:
-        _print_block(block)
+    show(view, most=None)
     print_words(f"\nThe same with pictures: {path}")
 
 
@@ -55,30 +52,3 @@ def _folder(path: Path) -> Path:
     except OSError as error:
         raise FileError(f"cannot make the folder '{path}': {error.strerror}") from None
     return path
-
-
-def _print_block(block: Block) -> None:
-
-    if isinstance(block, Heading):
-        console().print(f"\n{block.text}", style="bold")
-    elif isinstance(block, Code | Paragraph | Note):
-        console().print(block.text)
-    elif isinstance(block, Listing):
-        console().print(_text_table(block))
-
-
-def _text_table(block: Any) -> Any:
-
-    table = TerminalTable(
-        box=None,
-        header_style="bold",
-        padding=(0, 2, 0, 0),
-        caption=block.caption or None,
-        caption_justify="left",
-    )
-    for place, name in enumerate(block.columns):
-        words = all(isinstance(row[place], str) for row in block.rows)
-        table.add_column(name, justify="left" if words else "right")
-    for row in block.rows:
-        table.add_row(*map(shown, row))
-    return table

@@ -1,11 +1,11 @@
-"""The story that `sfumato demo` tells, as blocks of a report: perturb, promise, reconstruct, mine,
+"""The story that `sfumato demo` tells, as one view: perturb, promise, reconstruct, mine,
 ask, classify, publish.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import NormalDist
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.cli.pages import points_told
 from sfumato.cli.summary import promise
 from sfumato.datasets.quest import Quest
 from sfumato.datasets.survey import survey
@@ -25,17 +24,18 @@ from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mechanisms.retention import Retention
 from sfumato.mine.bayes import NaiveBayes
 from sfumato.mine.cube import query
-from sfumato.mine.itemsets import Itemset, frequent_itemsets
+from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.mine.quality import roc_area
-from sfumato.plots import Marginal, marginals
+from sfumato.plots import Marginal
 from sfumato.printable import percent
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.publish.hide import hide
 from sfumato.publish.swap import swap
 from sfumato.randomness import Keystream
-from sfumato.report import Block, Code, Heading, Listing, Note, Paragraph, Picture
+from sfumato.renderers.picture import points
 from sfumato.source import Exact, Release, perturb
 from sfumato.table import Table as Records
+from sfumato.view import Chart, ColumnView, TableView, View
 
 if TYPE_CHECKING:
     from sfumato.collect.simulating import Compared
@@ -96,37 +96,37 @@ class Demonstration:
             self.baskets.table, BitFlip(self.baskets.domain, KEEP, KEEP), self.noise.derive(1)
         )
 
-    def blocks(self) -> Iterator[Block]:
+    def view(self) -> View:
         """The whole story."""
-        yield from self._promised()
-        yield from self._marginals()
-        yield from self._question()
-        yield from self._mined("What goes together in the survey", self.truth, self.release)
-        yield from self._masked_baskets()
-        yield from self._asked()
-        yield from self._classified()
-        yield from self._published()
-        yield from self._collected()
+        sections = (
+            self._promised(),
+            self._marginals(),
+            self._question(),
+            self._mined("What goes together in the survey", self.truth, self.release),
+            self._masked_baskets(),
+            self._asked(),
+            self._classified(),
+            self._published(),
+            self._collected(),
+        )
+        lead = "Each record is blurred before anyone sees it; the counts of the crowd stay sharp."
+        return View("Sfumato", words=(lead,), sections=sections)
 
-    def _promised(self) -> Iterator[Block]:
-
+    def _promised(self) -> View:
         mechanism: Any = self.release.mechanism
-        yield Heading("What was promised")
-        yield Paragraph(
+        asked = (
             f"{self.rows:,} people of a synthetic health survey answered about {_listed(COLUMNS)}. "
             f"Each record was kept whole with probability {percent(float(mechanism.keep))}, "
             f"and else replaced by one of the {mechanism.domain.cells} possible records at random "
             f"({mechanism.name})."
         )
-        drawn = (
-            "secure randomness"
-            if self.release.provenance.secure
-            else "a seed: an experiment, not private"
-        )
-        yield Note(
+        secure = self.release.provenance.secure
+        drawn = "secure randomness" if secure else "a seed: an experiment, not private"
+        promised = (
             f"{mechanism.guarantee}: {promise(mechanism.guarantee, 0.05)}. The noise came from "
             f"{drawn}."
         )
+        return View("What was promised", words=(asked, promised))
 
     @cached_property
     def _cells(self) -> list[tuple[str, str, int, int, Answer]]:
@@ -157,38 +157,32 @@ class Demonstration:
             for name, label, truth, reported, a in self._cells
         ]
 
-    def _marginals(self) -> Iterator[Block]:
-        inside = sum(_covers(answer, truth) for *_, truth, _, answer in self._cells)
-        yield Heading("What was recovered")
-        yield Listing(
-            ("attribute", "value", "truth", "as reported", "reconstructed", "within 95 %"),
-            [(*cell, "yes" if _covers(cell[-1], cell[2]) else "no") for cell in self._cells],
-        )
-        yield Paragraph(
-            f"{inside} of {len(self._cells)} intervals at the 95 % level hold the truth."
-        )
-        yield from self._picture()
-
-    def _picture(self) -> Iterator[Block]:
+    def _marginals(self) -> View:
+        inside = [_covers(answer, truth) for *_, truth, _, answer in self._cells]
+        words = f"{sum(inside)} of {len(inside)} intervals at the 95 % level hold the truth."
+        names, labels, truths, reported, answers = zip(*self._cells, strict=True)
+        columns = [
+            ColumnView("attribute", names),
+            ColumnView("value", labels),
+            ColumnView("truth", truths),
+            ColumnView("as reported", reported),
+            _answers("reconstructed", answers),
+            ColumnView("within 95 %", inside),
+        ]
         panels = []
         for name in COLUMNS:
-            cells = [cell for cell in self._cells if cell[0] == name]
-            _, labels, truths, _, answers = zip(*cells, strict=True)
-            values, errors = (
-                [answer.value for answer in answers],
-                [answer.stderr for answer in answers],
+            own = [cell for cell in self._cells if cell[0] == name]
+            values, errors = zip(
+                *((answer.value, answer.stderr) for *_, answer in own), strict=True
             )
-            panels.append(Marginal(name, labels, values, errors, truths))
-        try:
-            yield Picture.of(
-                marginals(panels, columns=1),
-                "True counts, and those reconstructed from the perturbed records.",
-                alt=_panels_told(panels),
-            )
-        except MissingExtraError as missing:
-            yield Note(str(missing))
+            truth = [true for _, _, true, _, _ in own]
+            panels.append(Marginal(name, [label for _, label, *_ in own], values, errors, truth))
+        caption = "True counts, and those reconstructed from the perturbed records."
+        chart = points(panels, caption, quantity="people")
+        table = TableView(columns)
+        return View("What was recovered", words=(words,), charts=(chart,), tables=(table,))
 
-    def _question(self) -> Iterator[Block]:
+    def _question(self) -> View:
         answers = []
         for source in (self.truth, self.release):
             estimate = source.marginal(["smoker", "diabetes"])
@@ -199,14 +193,14 @@ class Demonstration:
             answers.append(estimate.ratio(both, smokers))
         truth, answer = answers
         low, high = answer.interval()
-        yield Heading("A question about two columns")
-        yield Paragraph(
+        words = (
             f"How many smokers have diabetes? From the perturbed records {percent(answer.value)} ± "
             f"{percent(answer.stderr)}, "
             f"95 % interval {percent(low)} to {percent(high)}; in truth {percent(truth.value)}."
         )
+        return View("A question about two columns", words=(words,))
 
-    def _mined(self, title: str, truth: Exact, release: Release) -> Iterator[Block]:
+    def _mined(self, title: str, truth: Exact, release: Release) -> View:
         true = {
             itemset.items: itemset.support
             for itemset in frequent_itemsets(truth, MIN_SUPPORT / 2, max_length=2)
@@ -217,28 +211,28 @@ class Demonstration:
             if len(itemset.items) == 2
         ]
         found.sort(key=lambda itemset: -itemset.support)
-        yield Heading(title)
-        yield Listing(
-            ("itemset", "true support", "reconstructed"),
-            [
-                (" ".join(itemset.items), true.get(itemset.items), _support(itemset))
-                for itemset in found[:SHOWN]
-            ],
-            caption=(
-                f"The most frequent of {len(found)} pairs with an estimated support of "
-                f"{percent(MIN_SUPPORT, 0)} or more"
-            ),
+        first = found[:SHOWN]
+        columns = [
+            ColumnView("itemset", [" ".join(itemset.items) for itemset in first]),
+            ColumnView("true support", [true.get(itemset.items) for itemset in first]),
+            ColumnView("reconstructed", [i.support for i in first], [i.stderr for i in first]),
+        ]
+        words = (
+            f"The most frequent of {len(found)} pairs with an estimated support of "
+            f"{percent(MIN_SUPPORT, 0)} or more:"
         )
+        return View(title, words=(words,), tables=(TableView(columns),))
 
-    def _masked_baskets(self) -> Iterator[Block]:
-        yield from self._mined("What goes together in baskets", self.baskets, self.masked)
+    def _masked_baskets(self) -> View:
         mechanism: Any = self.masked.mechanism
-        yield Note(
+        words = (
             f"Every bit of {self.rows:,} synthetic baskets over "
             f"{mechanism.domain.attributes[0].size} items was kept with "
             f"probability {KEEP:g} (mask). That promises {mechanism.per_item} about any one item, "
             "about a whole basket less."
         )
+        found = self._mined("What goes together in baskets", self.baskets, self.masked)
+        return replace(found, words=(words, *found.words))
 
     @cached_property
     def numbers(self) -> Release:
@@ -247,26 +241,23 @@ class Demonstration:
             self.truth.table, Retention(self.truth.domain, COLUMN_KEEP), self.noise.derive(2)
         )
 
-    def _asked(self) -> Iterator[Block]:
-        rows = [
-            (
-                mine["sex"],
-                mine["count"],
-                round(true["count"].value),
-                mine["avg_age"],
-                true["avg_age"].value,
-            )
-            for mine, true in zip(query(self.numbers, SQL), query(self.truth, SQL), strict=True)
+    def _asked(self) -> View:
+        found, true = (list(query(source, SQL)) for source in (self.numbers, self.truth))
+        columns = [
+            ColumnView("sex", [row["sex"] for row in found]),
+            _answers("count", [row["count"] for row in found]),
+            ColumnView("truth", [round(row["count"].value) for row in true]),
+            _answers("average age", [row["avg_age"] for row in found]),
+            ColumnView("truth ", [row["avg_age"].value for row in true]),
         ]
-        yield Heading("SQL, as if the truth were there")
-        yield Code(SQL)
-        yield Listing(("sex", "count", "truth", "average age", "truth "), rows)
-        yield Note(
-            f"Here every column was kept with probability {COLUMN_KEEP:g} on its own (retention): "
+        words = (
+            f"Every column was kept with probability {COLUMN_KEEP:g} on its own (retention): "
             f"{self.numbers.mechanism.guarantee}."
         )
+        title = "SQL, as if the truth were there"
+        return View(title, words=(words,), code=SQL, tables=(TableView(columns),))
 
-    def _classified(self) -> Iterator[Block]:
+    def _classified(self) -> View:
         scores = []
         for source in (self.truth, self.numbers):
             classifier = NaiveBayes("diabetes").fit(source)
@@ -274,14 +265,14 @@ class Demonstration:
                 :, list(classifier.classes_).index("yes")
             ]
             scores.append(roc_area(np.asarray(self.truth.table.column("diabetes")) == 1, chances))
-        yield Heading("A classifier that never saw a true record")
-        yield Paragraph(
+        words = (
             "Naive Bayes for diabetes from age, sex and smoking: area under the curve "
             f"{scores[1]:.3f} learnt from the "
             f"perturbed records, {scores[0]:.3f} from the truth."
         )
+        return View("A classifier that never saw a true record", words=(words,))
 
-    def _published(self) -> Iterator[Block]:
+    def _published(self) -> View:
         few = min(self.rows, PUBLISHED)
         people, _ = survey(few, self.data.derive(2))
         swapped = swap(
@@ -292,8 +283,7 @@ class Demonstration:
             rng=self.noise.derive(3),
         )
         report = swapped.reports[0]
-        yield Heading("What an owner can hand out")
-        yield Paragraph(
+        exchanged = (
             f"Of {few:,} people, {report.changed:,} incomes were exchanged so that age, sex, "
             "region and blood pressure no "
             f"longer give them away; the totals moved by {report.marginal_drift}, and no cheaper "
@@ -309,20 +299,20 @@ class Demonstration:
             min_count=round(MIN_SUPPORT * self.rows),
             rng=self.noise.derive(4),
         ).report
-        yield Paragraph(
+        taken = (
             f"The pair {' '.join(best.items)} was taken out of the baskets: "
             f"{hidden.changed_transactions:,} of {self.rows:,} "
             f"baskets changed, {percent(hidden.misses_cost)} of the other frequent itemsets lost."
         )
+        return View("What an owner can hand out", words=(exchanged, taken))
 
-    def _collected(self) -> Iterator[Block]:
+    def _collected(self) -> View:
         """A campaign: a server starts, people answer through the real client, it stops."""
-        yield Heading("A campaign: each person blurs their own answer")
+        title = "A campaign: each person blurs their own answer"
         try:
             from sfumato.collect.simulating import simulated
         except MissingExtraError as error:
-            yield Note(f"Not shown here: {error}.")
-            return
+            return View(title, words=(f"Not shown here: {error}.",))
         few = min(self.rows, COLLECTED)
         with TemporaryDirectory() as folder:
             self.truth.domain.project(("sex", "smoker")).save(f"{folder}/survey.toml")
@@ -331,22 +321,25 @@ class Demonstration:
             people = self.truth.table.slice(0, few)
             truth = people.recode(people.domain.project(("sex", "smoker")))
             found = simulated(str(file), truth, None, f"{folder}/campaign.db")
-        yield Paragraph(
+        words = (
             f"A server was started, {found.stored:,} people answered it over HTTP through the same "
             f"steps that a browser runs, in {found.seconds:.1f} s, and it stopped. "
             "The command sfumato serve offers the same as a form and a dashboard."
         )
         rows = [
-            (f"{each.question}: {each.answer}", percent(each.truth), percent(each.value),
-             f"{percent(each.low)} – {percent(each.high)}")
+            (
+                f"{each.question}: {each.answer}",
+                *map(percent, (each.truth, each.value)),
+                f"{percent(each.low)} – {percent(each.high)}",
+            )
             for each in found.compared
-        ]  # fmt: skip
-        yield Listing(("answer", "truth", "estimate", "95 % interval"), rows)
-        yield from _answers_drawn(found.compared)
+        ]
+        table = TableView.of(("answer", "truth", "estimate", "95 % interval"), rows)
+        return View(title, words=(words,), charts=(_drawn(found.compared),), tables=(table,))
 
 
-def _answers_drawn(compared: Sequence[Compared]) -> Iterator[Block]:
-    """What people answered, and what the server made of their reports, as a picture."""
+def _drawn(compared: Sequence[Compared]) -> Chart:
+    """What people answered, and what the server made of their reports."""
     panels = []
     for name in dict.fromkeys(each.question for each in compared):
         own = [each for each in compared if each.question == name]
@@ -359,28 +352,17 @@ def _answers_drawn(compared: Sequence[Compared]) -> Iterator[Block]:
                 [each.truth for each in own],
             )
         )
-    try:
-        yield Picture.of(
-            marginals(panels, columns=1, quantity="share of people"),
-            "True shares of those who answered, and those reconstructed from their reports.",
-            alt=_panels_told(panels),
-        )
-    except MissingExtraError as missing:
-        yield Note(str(missing))
+    caption = "True shares of those who answered, and those reconstructed from their reports."
+    return points(panels, caption, quantity="share of people")
 
 
-def _panels_told(panels: Sequence[Marginal]) -> str:
-    """What is seen of the panels, in words."""
-    return " ".join(f"{points_told(p.name, p.labels, p.value, p.stderr)}." for p in panels)
+def _answers(head: str, answers: Sequence[Answer]) -> ColumnView:
+    return ColumnView(head, [each.value for each in answers], [each.stderr for each in answers])
 
 
 def _covers(answer: Answer, truth: float) -> bool:
     low, high = answer.interval(0.95)
     return low <= truth <= high
-
-
-def _support(itemset: Itemset) -> Answer:
-    return Answer(itemset.support, itemset.stderr)
 
 
 def _listed(names: tuple[str, ...]) -> str:

@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from sfumato.cli.options import Json
-from sfumato.cli.printing import print_domain, print_facts, print_json
+from sfumato.cli.printing import print_facts, print_json, show
 from sfumato.errors import FileError, ParameterError
 from sfumato.model.format import describe_model, is_model
+from sfumato.view import LISTED, View
 
 
 def describe(
@@ -55,6 +56,5 @@ def describe(
     if json:
         print_json(summary)
         return
-    print_facts(facts(summary))
-    print()
-    print_domain(provenance.mechanism.domain)
+    domain = provenance.mechanism.domain.view()
+    show(View(facts=facts(summary), sections=(View(tables=domain.tables),)), most=LISTED)

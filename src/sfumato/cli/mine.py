@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from sfumato import plots
 from sfumato.cli.options import (
     Engine,
     Fit,
@@ -23,32 +22,23 @@ from sfumato.cli.options import (
     among,
     check_drawing_target,
 )
-from sfumato.cli.pages import origin_of, points_told, save_page
-from sfumato.cli.printing import print_json, print_notes, print_table, print_words, telling
+from sfumato.cli.pages import origin_of, with_origin
+from sfumato.cli.printing import print_json, print_notes, telling
+from sfumato.cli.printing import show as show_view
 from sfumato.cli.reading import read_source, read_truth
 from sfumato.cli.rounds import earlier, rounds_up_to
 from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.estimation.supports.symbols import SymbolSupports
-from sfumato.evaluate import OF_WHAT, LengthErrors, beside_truth, itemset_errors
+from sfumato.evaluate import ErrorsByLength, beside_truth, itemset_errors
 from sfumato.mine.itemsets import Itemsets, Level, frequent_itemsets
-from sfumato.mine.rules import DRAWN_ERROR, Rules, association_rules, marked
-from sfumato.printable import percent
-from sfumato.report import (
-    Block,
-    Heading,
-    Listing,
-    Paragraph,
-    Picture,
-    save_figure,
-    write_whole,
-)
+from sfumato.mine.rules import METRICS, Rules, association_rules
+from sfumato.result import save_view, write_whole
 from sfumato.source import Exact, Release, Source
 from sfumato.table import check_named, read_names
 from sfumato.telling import Telling, silent
+from sfumato.view import View
 
-DRAWN, LISTED = 20, 200  # itemsets or rules on a page: in the picture, and in the table
 SORTS = ("support", "lift", "confidence")
-ERRORS = ("length", "frequent", "found", "support error", "false negatives", "false positives")
 WHAT, TRUST = "What is frequent", "How errors are treated"
 
 
@@ -183,14 +173,16 @@ def mine(
     shown = found.maximal() if maximal else found.closed() if closed else found
     if output is not None:
         write_result(implied if implied is not None else shown, output, sort)
+    view = mined_view(shown, implied, errors, sort)
     if plot is not None:
-        draw(shown, implied, errors, origin_of(files[0], source), plot)
+        save_view(with_origin(view, origin_of(files[0], source)), plot)
+    notes = [*shown.suppositions, *_length_notes(source, found, max_length)]
+    notes += _nothing_notes(found, implied, max_length)
     if json:
         print_json(result_dict(source.rows, shown, implied, errors, sort))
+        print_notes(notes)
     else:
-        print_result(source.rows, shown, implied, errors, show, sort)
-    print_notes([*shown.suppositions, *_length_notes(source, found, max_length)])
-    print_notes(_nothing_notes(found, implied, max_length))
+        show_view(replace(view, notes=notes), most=show)
 
 
 def mined_source(
@@ -331,7 +323,7 @@ def result_dict(
     rows: int,
     found: Itemsets,
     implied: Rules | None,
-    errors: list[LengthErrors] | None,
+    errors: ErrorsByLength | None,
     by: str | None = None,
 ) -> dict[str, Any]:
     """The JSON shape of the command, in the order that was asked for."""
@@ -373,231 +365,12 @@ def write_result(result: Itemsets | Rules, path: Path, by: str | None = None) ->
         raise ParameterError(f"'{path}' should end in .csv, .json or .parquet")
 
 
-def print_result(
-    rows: int,
-    found: Itemsets,
-    implied: Rules | None,
-    errors: list[LengthErrors] | None,
-    show: int,
-    by: str | None = None,
-) -> None:
-    """Tables for people: itemsets shortest and strongest first, or by support; rules by confidence
-    or what was asked for; errors by length.
+def mined_view(
+    found: Itemsets, implied: Rules | None, errors: ErrorsByLength | None, by: str | None
+) -> View:
+    """The itemsets, shortest or strongest first, their rules, and how far both are from the truth
+    where it is known.
     """
-    by_length = (
-        ", ".join(f"{number:,} of length {length}" for length, number in found.by_length().items())
-        or "none"
-    )
-    print_words(
-        f"{len(found):,} itemsets in {rows:,} rows at support {found.min_support:.4g}: {by_length}"
-    )
-    _print_trust(found)
-    listed, true = list(found), found.true_support
-    order = found.order(by if by == "support" else "length")[:show]
-    if len(order):
-        lines = [
-            (
-                ", ".join(row.items),
-                f"{row.support:.4f}",
-                _error(row.stderr),
-                *(() if true is None else (f"{true[place]:.4f}",)),
-                f"{row.probability:.2f}",
-                row.status,
-            )
-            for place, row in ((place, listed[place]) for place in order)
-        ]
-        told = () if true is None else ("true",)
-        print_table(("itemset", "support", "± stderr", *told, "P(frequent)", ""), lines, left=1)
-        _print_rest(len(found), show, "itemsets")
-    if implied is not None:
-        _print_rules(implied, show, by or "confidence")
-    if errors is not None:
-        _print_errors(errors)
-
-
-def _print_trust(found: Itemsets) -> None:
-    """How far to trust what was found, and what is not told because nobody should."""
-    if not found.supports.exact and len(found):
-        false = found.false_discoveries
-        print_words(
-            f"of these about {false * len(found):,.0f} are expected not to be that frequent "
-            f"(false-discovery rate {false:.2g})"
-        )
-    if found.left_out:
-        print_words(f"{found.left_out:,} more are lost in standard errors above half of the rows")
-    if found.lost is not None:
-        print_words(
-            f"itemsets of {found.lost.length} or more items were not looked for: {found.lost}"
-        )
-
-
-def _print_errors(errors: list[LengthErrors]) -> None:
-    print(f"\nagainst the truth, {OF_WHAT}")
-    figures = [
-        (
-            str(e.length),
-            str(e.frequent),
-            str(e.found),
-            *map(_percent, (e.support_error, e.false_negatives, e.false_positives)),
-        )
-        for e in errors
-    ]
-    print_table(ERRORS, figures)
-
-
-def _print_rules(implied: Rules, show: int, by: str) -> None:
-
-    print(f"\n{len(implied):,} rules")
-    lines, shown = [], implied.strongest(by).take(slice(show))
-    for rule in shown.to_dicts():
-        name = f"{', '.join(rule['if'])} → {', '.join(rule['then'])}"
-        lines.append((name, *_with_errors(rule)))
-    if lines:
-        print_table(("rule", "support", "confidence", "lift"), lines, left=1)
-        for remark in shown.remarks:
-            print_words(remark)
-        _print_rest(len(implied), show, "rules")
-
-
-def _with_errors(rule: Mapping[str, Any]) -> list[str]:
-    """Support, confidence and lift of a rule, each with its error where it has one."""
-    error, digits = rule["stderr"], {"support": 4, "confidence": 3, "lift": 3}
-    return [
-        f"{marked(name, rule[name])}{rule[name]:.{places}f}"
-        + (f" ± {error[name]:.{places}f}" if error[name] else "")
-        for name, places in digits.items()
-    ]
-
-
-def _print_rest(number: int, shown: int, what: str) -> None:
-    if number > shown:
-        print(f"… and {number - shown:,} more {what} (--show, -o or --json for all)")
-
-
-def _error(stderr: float) -> str:
-    return f"± {stderr:.4f}" if stderr else "exact"
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1f}"
-
-
-def draw(
-    found: Itemsets,
-    implied: Rules | None,
-    errors: list[LengthErrors] | None,
-    origin: list[tuple[str, str]],
-    path: Path,
-) -> None:
-    """Pictures of the result: one page with its numbers, or one image: the rules if they were asked
-    for, else the supports.
-    """
-    if path.suffix != ".html":
-        drawn = found.plot() if implied is None else implied.plot()
-        save_figure(drawn, path)
-        return
-    words = f"{len(found):,} itemsets in {found.rows:,} rows at support {found.min_support:.4g}."
-    ruled = [] if implied is None or not len(implied) else _rule_blocks(implied)
-    blocks: list[Block] = [
-        Paragraph(words),
-        *ruled,
-        *([Heading("Itemsets")] if ruled else []),
-        *_itemset_blocks(found),
-        *(_error_blocks(errors) if errors else []),
-    ]
-    save_page("Rules" if ruled else "Frequent itemsets", blocks, origin, path)
-
-
-def _itemset_blocks(found: Itemsets) -> list[Block]:
-    """The itemsets of largest support as a picture and as a table, the truth beside them."""
-    rows, order, truth = list(found), found.order("support")[:DRAWN], found.true_support
-    names = [", ".join(rows[place].items) for place in order]
-    lines = [
-        (
-            ", ".join(row.items),
-            f"{row.support:.4f}",
-            "exact" if not row.stderr else f"± {row.stderr:.4f}",
-            f"{row.probability:.2f}",
-            *(() if truth is None else (f"{truth[place]:.4f}",)),
-        )
-        for place, row in ((place, rows[place]) for place in found.order("support")[:LISTED])
-    ]
-    heads = ("itemset", "support", "± stderr", "P(frequent)", *(() if truth is None else ("true",)))
-    rest = len(found) - LISTED
-    caption = "Itemsets of largest support" + _intervals(found.stderr)
-    caption += "" if truth is None else "; the truth as bars"
-    alt = points_told("Supports", names, found.support[order], found.stderr[order])
-    return [
-        Picture.of(found.plot(top=DRAWN), caption, alt=alt),
-        Listing(heads, lines),
-        *([Paragraph(f"… and {rest:,} more itemsets.")] if rest > 0 else []),
-    ]
-
-
-def _intervals(stderr: Any) -> str:
-    """What a caption says of error bars: nothing where every number is exact."""
-    return ", with 95 % intervals" if stderr.any() else ""
-
-
-def _rule_blocks(implied: Rules) -> list[Block]:
-    """The rules as a picture and as a table."""
-    best = implied.drawn
-    left_out, surest = len(implied) - len(best), implied.strongest("lift")
-    lines = [
-        (name, *_with_errors(line))
-        for name, line in zip(surest.names[:LISTED], surest.to_dicts()[:LISTED], strict=True)
-    ]
-    caption = (
-        f"Rules by support and confidence, coloured by lift{_intervals(implied.stderr['support'])};"
-        " those of the surest lift are numbered"
-    )
-    alt = points_told(
-        "Confidence of the rules of surest lift",
-        best.names[:DRAWN],
-        best.metrics["confidence"][:DRAWN],
-        best.stderr["confidence"][:DRAWN],
-    )
-    blocks: list[Block] = [Heading("Rules"), Picture.of(implied.plot(), caption, alt=alt)]
-    if left_out:
-        blocks.append(
-            Paragraph(
-                f"{left_out:,} {'rule is' if left_out == 1 else 'rules are'} not drawn: a "
-                "confidence with a standard error above "
-                f"{percent(DRAWN_ERROR, 0)}."
-            )
-        )
-    marks = [Paragraph(remark) for remark in surest.take(slice(LISTED)).remarks]
-    return [*blocks, Listing(("rule", "support", "confidence", "lift"), lines), *marks]
-
-
-def _error_blocks(errors: list[LengthErrors]) -> list[Block]:
-    """The errors against the truth, drawn and listed."""
-    lines = [
-        (e.length, e.frequent, e.found, e.support_error, e.false_negatives, e.false_positives)
-        for e in errors
-    ]
-    caption = f"Errors against the truth by itemset length, {OF_WHAT}; undefined is a gap"
-    axes = _error_axes(errors)
-    return [
-        Heading("Against the truth"),
-        Picture.of(axes, caption, alt=f"{caption}. {plots.told(axes)}"),
-        Listing(ERRORS, lines),
-    ]
-
-
-def _or_gap(value: float | None) -> float:
-    """What is undefined is a gap in the picture, not 0."""
-    return math.nan if value is None else value
-
-
-def _error_axes(errors: list[LengthErrors]) -> Any:
-
-    panels = {
-        title: [plots.Series("this release", [_or_gap(getattr(error, name)) for error in errors])]
-        for title, name in (
-            ("support error", "support_error"),
-            ("false negatives", "false_negatives"),
-            ("false positives", "false_positives"),
-        )
-    }
-    return plots.errors_by_length([error.length for error in errors], panels)
+    parts = [] if implied is None else [implied.view(by if by in METRICS else "confidence")]
+    parts += [] if errors is None else [errors.view()]
+    return replace(found.view("support" if by == "support" else "length"), sections=parts)

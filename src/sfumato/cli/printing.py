@@ -9,20 +9,16 @@ from contextlib import contextmanager
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
-from sfumato.errors import listing
 from sfumato.printable import escaped, one_line, typed
 from sfumato.telling import Telling, silent
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sfumato.domain import Domain  # numpy with it, which no command's help needs
     from sfumato.table import Reader
     from sfumato.view import View
 
 R = TypeVar("R", bound="Reader")
-SHOWN_VALUES = 8
-SHOWN_ATTRIBUTES = 200
 GAP = 2  # blanks between the columns of a table
 SCREEN, ROOM = 23, 80  # lines of a screen with its prompt, and letters of a line, that we aim at
 LEAST_WORDS = 28  # letters that a column of words has before it is broken; figures are shorter
@@ -46,10 +42,11 @@ def print_json(result: Mapping[str, Any]) -> None:
 
 def show(view: View, *, most: int | None = 20) -> None:
     """A view as text, of each table at most so many lines; its notes on standard error."""
-    from sfumato.renderers.text import Bold, lines_of  # numpy with it, which no help needs
+    from sfumato.renderers.text import Bold, Paper, lines_of  # numpy with it, which no help needs
 
     screen = console()
-    for line in lines_of(view, room=screen.width, most=most, wrapped=sys.stdout.isatty()):
+    paper = Paper(screen.width, most, wrapped=sys.stdout.isatty())
+    for line in lines_of(view, paper):
         if isinstance(line, Bold):
             screen.print(str(line), style="bold", soft_wrap=True)
         else:
@@ -118,16 +115,11 @@ def _wrapped(line: str, room: int) -> list[str]:
     return [part.replace("\u00a0%", " %") for part in parts] or [""]
 
 
-def print_facts(facts: Sequence[tuple[str, str]]) -> None:
+def print_facts(facts: Sequence[tuple[str, Any]]) -> None:
     """Names and values side by side."""
-    from rich.table import Table
+    from sfumato.view import View
 
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="bold")
-    grid.add_column()
-    for name, value in facts:
-        grid.add_row(one_line(name), one_line(value))
-    console().print(grid)
+    show(View(facts=facts))
 
 
 def print_table(headings: Sequence[str], lines: Sequence[Sequence[str]], *, left: int = 0) -> None:
@@ -185,23 +177,6 @@ def _parts(widths: Sequence[int], left: int, room: int) -> list[list[int]]:
             parts.append([])
         parts[-1].append(place)
     return [[*words, *figures] for figures in parts]
-
-
-def print_domain(domain: Domain) -> None:
-    """A table of the attributes and their values."""
-    from rich.table import Table
-
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for heading in ("attribute", "values", ""):
-        table.add_column(heading)
-    for attribute in domain.attributes[:SHOWN_ATTRIBUTES]:
-        values = listing(value_labels(attribute), most=SHOWN_VALUES)
-        table.add_row(
-            one_line(attribute.name), one_line(values), "public" if attribute.public else ""
-        )
-    if len(domain) > SHOWN_ATTRIBUTES:
-        table.add_row(f"… and {len(domain) - SHOWN_ATTRIBUTES:,} more", "", "")
-    console().print(table)
 
 
 def value_labels(attribute: Any) -> tuple[str, ...]:

@@ -17,7 +17,6 @@ from sfumato.domain.cells import Cells
 from sfumato.domain.schema import attributes_from, toml_value
 from sfumato.errors import ParameterError, SchemaError, listing, near_miss
 from sfumato.files import written
-from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.received import (
     MOST_ATTRIBUTES,
     MOST_DOMAIN_LABELS,
@@ -26,6 +25,8 @@ from sfumato.received import (
     parsed_toml,
     read_text,
 )
+from sfumato.result import Result
+from sfumato.view import Chart, ColumnView, TableView, View
 
 MOST_SHOWN = 64  # values of a column whose labels a notebook lists
 RECORDS = {".csv", ".tsv", ".parquet", ".dat", ".arrow", ".feather"}  # never a schema's
@@ -43,7 +44,7 @@ class Axis:
 
 @checked
 @dataclass(frozen=True, repr=False)
-class Domain(Framed):
+class Domain(Result):
     """The attributes of a record, in order.
 
     >>> from sfumato.domain import Category
@@ -171,17 +172,19 @@ class Domain(Framed):
             raise SchemaError("every attribute is public, so there is nothing to perturb")
         return self if kept == self.attributes else replace(self, attributes=kept)
 
-    def to_arrow(self) -> Any:
-        """A table with one row an attribute: its name, its kind, how many values it has, whether
-        it is public, and its labels; null for a number, which has too many to list.
-        """
-        rows = (
-            (a.name, _kind(a), a.size, a.public, None if isinstance(a, Numeric) else a.labels)
-            for a in self
-        )
-        return arrow_table(
-            rows, name="string", kind="string", values="int64", public="bool", labels="names"
-        )
+    def view(self) -> View:
+        """The columns, and of each its kind, values and whether it is public."""
+        numbers = [isinstance(attribute, Numeric) for attribute in self]
+        labels = [None if n else a.labels for a, n in zip(self, numbers, strict=True)]
+        columns = [
+            ColumnView("column", [a.name for a in self], field="name", kind="string"),
+            ColumnView("kind", [*map(_kind, self)], field="kind", kind="string"),
+            ColumnView("values", [a.size for a in self], field="values", kind="int64"),
+            ColumnView("public", [a.public for a in self], field="public", kind="bool"),
+            ColumnView("which", [*map(_values, self)]),
+            ColumnView("", labels, field="labels", kind="names"),
+        ]
+        return View(self.title or "", charts=(Chart(self.plot),), tables=(TableView(columns),))
 
     def plot(self, *, most: int = 40, axes: Any = None) -> Any:
         """How many values the attributes have, `most` of them; the axes it was drawn on."""
@@ -189,20 +192,6 @@ class Domain(Framed):
             raise ParameterError(f"most={most}; draw at least one attribute")
         shown = self.attributes[:most]
         return plots.sizes([a.name for a in shown], [a.size for a in shown], axes=axes)
-
-    def _repr_html_(self) -> str:
-        """The columns as notebooks show them."""
-        lines = (
-            (
-                attribute.name,
-                _kind(attribute),
-                f"{attribute.size:,}",
-                "public" if attribute.public else "private",
-                _values(attribute),
-            )
-            for attribute in self
-        )
-        return html_table(("column", "kind", "values", "", "which"), lines, title=self.title)
 
     def project(self, names: Iterable[str]) -> Domain:
         """The domain of these attributes alone, in the order given."""

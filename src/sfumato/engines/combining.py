@@ -16,8 +16,8 @@ from sfumato.estimation.moments import PowerSums
 from sfumato.estimation.several import SummedMoments, SummedSupports, pooled, summed
 from sfumato.estimation.supports.base import Supports
 from sfumato.estimation.supports.tabulated import TabulatedSupports
-from sfumato.notebook import html_table
 from sfumato.source import MINED_TABLE, Source
+from sfumato.view import TableView, View
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,11 +46,11 @@ class CombinedSource(Source):
     def __repr__(self) -> str:
         return f"{self.rows:,} people's records of {listing(self.domain.names)}, in {self._told}"
 
-    def _repr_html_(self) -> str:
-        """The sites and their people, as notebooks show them."""
-        lines = [(str(place), repr(each)) for place, each in enumerate(self.sources, 1)]
+    def view(self) -> View:
+        """The sites and their people."""
+        lines = [(place, repr(each)) for place, each in enumerate(self.sources, 1)]
         title = f"{self.rows:,} people in {self._told}"
-        return html_table(("site", "records"), lines, title=title)
+        return View(title, tables=(TableView.of(("site", "records"), lines),))
 
     @property
     def _told(self) -> str:

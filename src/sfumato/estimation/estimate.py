@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from statistics import NormalDist
 from typing import Any
@@ -29,10 +29,11 @@ from sfumato.errors import (
 from sfumato.estimation.adjust import clip_and_scale, project_simplex
 from sfumato.estimation.evidence import CountEvidence, Evidence
 from sfumato.estimation.likelihood import MostLikely, maximum_likelihood
-from sfumato.notebook import Framed, arrow_table, free_name, html_table
 from sfumato.printable import json_number
 from sfumato.privacy.probability import check_number, check_places
-from sfumato.renderers.sparkline import around, spans
+from sfumato.renderers.frames import arrow, free_name
+from sfumato.result import Result
+from sfumato.view import Chart, ColumnView, TableView, View
 
 DRAWN_CELLS = 60  # of an estimate, in one picture
 COUNT_COLUMNS = ("count", "count_stderr", "count_low", "count_high")  # of every table of counts
@@ -40,7 +41,7 @@ COUNT_COLUMNS = ("count", "count_stderr", "count_low", "count_high")  # of every
 
 @checked
 @dataclass(frozen=True)
-class Answer(Framed):
+class Answer(Result):
     """A number that was estimated and its standard error; `sampling` says whether the rows count as
     a sample themselves, `assumes` what a model supposed beyond the reports.
 
@@ -76,44 +77,32 @@ class Answer(Framed):
         known = math.isfinite(self.value)
         return {name: json_number(part) if known else None for name, part in parts.items()}
 
+    def view(self, level: float = 0.95) -> View:
+        """The number with its error and its interval."""
+        column = ColumnView(
+            "value",
+            [self.value],
+            [self.stderr],
+            level=level,
+            ends=[self.interval(level)],
+            field=("value", "stderr", "low", "high"),
+        )
+        notes = () if self.assumes is None else (f"assumes {self.assumes}",)
+        point = plots.Marginal("", [""], [self.value], [self.stderr], from_zero=False)
+        chart = Chart(partial(plots.marginal, point))
+        return View(charts=(chart,), tables=(TableView([column]),), notes=notes)
+
     def to_arrow(self, level: float = 0.95) -> Any:
         """A table of one row: value, stderr, and the interval's ends low and high."""
-        named = self.to_dict(level)
-        return arrow_table([list(named.values())], **dict.fromkeys(named, "double"))
-
-    def plot(self, *, axes: Any = None) -> Any:
-        """The number as a point with its 95 % interval; the axes it was drawn on."""
-        point = plots.Marginal("", [""], [self.value], [self.stderr], from_zero=False)
-        return plots.marginal(point, axes=axes)
+        return arrow(self.view(level).tables[0])
 
     def __repr__(self) -> str:
         return f"Answer(value={self.value:.6g}, stderr={self.stderr:.4g})"
 
-    def _repr_html_(self) -> str:
-        """The number as notebooks show it."""
-        known = math.isfinite(self.stderr) and self.stderr > 0
-        form = f",.{decimals(self.stderr)}f" if known else ",.12g"
-        value, low, high = (format(part, form) for part in (self.value, *self.interval()))
-        picture = spans(
-            around([self.value], [self.stderr]), words=lambda number: format(number, form)
-        )
-        line = (value, f"{self.stderr:,.3g}", f"{low} to {high}", *picture)
-        notes = () if self.assumes is None else (f"assumes {self.assumes}",)
-        return html_table(("value", "± stderr", "95 % interval", ""), [line], notes=notes)
-
-
-def decimals(stderr: float) -> int:
-    """How many decimals of a number are worth showing: two digits of its error, which is above 0.
-
-    >>> decimals(143), decimals(0.0123)
-    (0, 3)
-    """
-    return min(15, max(0, 1 - math.floor(math.log10(stderr))))
-
 
 @checked
 @dataclass(frozen=True, eq=False)
-class Estimate(Framed):
+class Estimate(Result):
     """Reconstructed counts of the cells of a question: an array of values, each weighted sum of
     which has a standard error.
 
@@ -263,20 +252,28 @@ class Estimate(Framed):
         found = maximum_likelihood(self.evidence.settled, self.evidence.counts, **options)
         return replace(found, value=found.value / self.copies)
 
-    def to_arrow(self) -> Any:
-        """A table with one row a cell: its labels, its count, the count's standard error and its
-        95 % interval. A column that is called like one of these is numbered: count_2.
+    def view(self) -> View:
+        """A line for each cell: its labels, its count with its error and interval. A column that is
+        called like one of these is numbered in frames: count_2.
         """
-        import pyarrow as pa
-
-        reach = NormalDist().inv_cdf(0.975) * self.stderr
-        numbers = (self.value, self.stderr, self.value - reach, self.value + reach)
-        counts = dict(zip(COUNT_COLUMNS, map(np.ravel, numbers), strict=True))
         places = np.unravel_index(np.arange(self.value.size), self.value.shape)
-        labels: dict[str, list[str]] = {}
+        counts = ColumnView(
+            "count",
+            self.value.ravel().tolist(),
+            self.stderr.ravel().tolist(),
+            level=0.95,
+            counts=True,
+            field=COUNT_COLUMNS,
+            kind="double",
+        )
+        taken = {*COUNT_COLUMNS}
+        columns = []
         for part, place in zip(self.cells, places, strict=True):
-            labels[free_name(part.name, {*counts, *labels})] = [part.labels[i] for i in place]
-        return pa.table({**labels, **counts})
+            name = free_name(part.name, taken)
+            taken.add(name)
+            labels = [part.labels[i] for i in place]
+            columns.append(ColumnView(part.name, labels, field=name, kind="string"))
+        return View(repr(self), charts=(Chart(self.plot),), tables=(TableView([*columns, counts]),))
 
     def plot(self, truth: Estimate | NDArray[Any] | None = None, *, axes: Any = None) -> Any:
         """The counts as points with 95 % intervals, the true ones as bars where they are given; the
@@ -307,33 +304,9 @@ class Estimate(Framed):
         shape = " × ".join(f"{part.name} ({part.size})" for part in self.cells)
         return f"Estimate of {self.rows:,} rows over {shape}"
 
-    def _repr_html_(self) -> str:
-        """The cells as notebooks show them."""
-        pictures = spans(around(self.value.ravel(), self.stderr.ravel()), words="{:z,.0f}".format)
-        lines = (
-            (
-                *labels.values(),
-                f"{count:z,.0f}",
-                f"{error:,.3g}",
-                f"{low:z,.0f} to {high:z,.0f}",
-                seen,
-            )
-            for (labels, count, error, low, high), seen in zip(
-                map(_parted, self.to_dicts()), pictures, strict=True
-            )
-        )
-        heads = (*self.names, "count", "± stderr", "95 % interval", "")
-        return html_table(heads, lines, title=repr(self))
-
 
 def _misshapen(weights: NDArray[Any], wanted: tuple[Any, ...]) -> ParameterError:
     return ParameterError(f"weights of the shape {weights.shape} do not fit", hint=f"use {wanted}")
-
-
-def _parted(row: dict[str, Any]) -> tuple[dict[str, Any], float, float, float, float]:
-    """The labels of a row of `Estimate.to_arrow`, and its four numbers."""
-    numbers = [row.pop(name) for name in COUNT_COLUMNS]
-    return (row, *numbers)
 
 
 def _listed(values: Any) -> list[Any]:

@@ -21,17 +21,19 @@ from sfumato.mechanisms.options import Option, Supports, check_given
 from sfumato.mechanisms.program import Program, with_public
 from sfumato.mechanisms.steps import Step
 from sfumato.mechanisms.steps.base import product_of, run_steps
-from sfumato.notebook import MOST_LINES, html_facts
 from sfumato.observation import CellTally, ItemLaw, Observation, SymbolLaw, joined
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream
+from sfumato.renderers.html import MOST_LINES
+from sfumato.result import Shown
+from sfumato.view import View
 
 SHOWN = 200  # letters of a parameter where a mechanism is looked at
 TYPICAL_BASKET = 6  # the items of a basket where a choice or a plan must take some number
 
 
 @checked
-class Mechanism(ABC):
+class Mechanism(ABC, Shown):
     """How a record is randomised; its privacy, standard errors, plan and place in the collector
     follow from the channel.
 
@@ -391,14 +393,14 @@ class Mechanism(ABC):
     def __repr__(self) -> str:
         return f"{self.name} of {listing(self.domain.names)}: {self.guarantee}"
 
-    def _repr_html_(self) -> str:
-        """The promise and what makes it, as notebooks show it."""
+    def view(self) -> View:
+        """The guarantee and what makes it."""
         facts = [
-            ("promise", str(self.guarantee)),
+            ("guarantee", str(self.guarantee)),
             ("columns", listing(self.domain.names, most=MOST_LINES)),
             *((name.replace("_", " "), _short(value)) for name, value in self.parameters().items()),
         ]
-        return html_facts(self.name, facts, self.caveats)
+        return View(self.name, facts=facts, notes=self.caveats)
 
     def spec(self) -> dict[str, Any]:
         """Everything public about the mechanism, as JSON data; `registry.from_spec` makes an equal

@@ -23,10 +23,11 @@ from sfumato.estimation.noise import is_lost, noise_told
 from sfumato.estimation.supports.asked import AskedSupports
 from sfumato.estimation.supports.base import Assuming, Floats, Integers, Measured, Supports
 from sfumato.mine.frequency import FITTED, Candidates, Prior, evenly, most_by_subsets, normal_below
-from sfumato.notebook import Framed, html_table
 from sfumato.privacy.probability import check_count, check_number
-from sfumato.renderers.sparkline import around, spans
+from sfumato.renderers.picture import points_told
+from sfumato.result import Result
 from sfumato.source import Release
+from sfumato.view import DRAWN, LISTED, Chart, ColumnView, TableView, View
 
 if TYPE_CHECKING:
     import pandas
@@ -537,7 +538,7 @@ def _check_number(length: int, number: int, limit: int) -> None:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Itemsets(Framed):
+class Itemsets(Result):
     """Frequent itemsets as a table: shortest first, then in the order of the items.
 
     `tiers` holds every itemset that the search kept, reported or not, so that the support of each
@@ -782,25 +783,57 @@ class Itemsets(Framed):
             }
         ).take(np.array(self._places(by), dtype=np.int64))
 
-    def _repr_html_(self) -> str:
-        """The itemsets as notebooks show them, strongest first; dashed is the least support."""
-        rows = sorted(self, key=lambda row: -row.support)
-        around_each = around([row.support for row in rows], [row.stderr for row in rows])
-        pictures = spans(around_each, mark=self.min_support)
-        lines = (
-            (
-                ", ".join(row.items),
-                f"{row.support:.4f}",
-                f"{row.stderr:.4f}" if row.stderr else "exact",
-                picture,
-                f"{row.probability:.2f}",
-                row.status,
-            )
-            for row, picture in zip(rows, pictures, strict=True)
+    @checked
+    def view(self, by: str = "support") -> View:
+        """The itemsets, the strongest first or in another order, and how far to trust them."""
+        found = ", ".join(
+            f"{number:,} of length {length}" for length, number in self.by_length().items()
         )
-        heads = ("itemset", "support", "± stderr", "", "P(frequent)", "")
         title = f"{len(self):,} itemsets in {self.rows:,} rows at support {self.min_support:.4g}"
-        return html_table(heads, lines, title=title, notes=self.notes)
+        caption = "Itemsets of largest support"
+        caption += ", with 95 % intervals" if self.stderr.any() else ""
+        caption += "" if self.true_support is None else "; the truth as bars"
+        return View(
+            f"{title}: {found}" if found else title,
+            words=[*self._trust()],
+            charts=(Chart(self.plot, caption, self._told_of_picture()),),
+            tables=(self._listed(by),),
+            notes=self.notes,
+        )
+
+    def _trust(self) -> Iterator[str]:
+        """How far to trust what was found."""
+        if not self.supports.exact and len(self):
+            false = self.false_discoveries
+            yield (
+                f"of these about {false * len(self):,.0f} are expected not to be that frequent "
+                f"(false-discovery rate {false:.2g})"
+            )
+        if self.left_out:
+            yield f"{self.left_out:,} more are lost in standard errors above half of the rows"
+
+    def _listed(self, by: str) -> TableView:
+        order = self.order(by)[:LISTED]
+        true = self.true_support
+        columns = [
+            ColumnView("itemset", [", ".join(self.items[place]) for place in order]),
+            ColumnView(
+                "support",
+                self.support[order].tolist(),
+                self.stderr[order].tolist(),
+                counts=True,
+                mark=self.min_support,
+            ),
+            *([] if true is None else [ColumnView("true", true[order].tolist())]),
+            ColumnView("P(frequent)", self.probability[order].tolist(), words="{:.2f}".format),
+            ColumnView("", self.status[order].tolist()),
+        ]
+        return TableView(columns, rest="more itemsets", total=len(self))
+
+    def _told_of_picture(self) -> str:
+        order = self.order("support")[:DRAWN]
+        names = [", ".join(self.items[place]) for place in order]
+        return points_told("Supports", names, self.support[order], self.stderr[order])
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -823,7 +856,7 @@ class Itemsets(Framed):
         )
 
     @checked
-    def plot(self, truth: Floats | None = None, *, top: int = 20, axes: Any = None) -> Any:
+    def plot(self, truth: Floats | None = None, *, top: int = DRAWN, axes: Any = None) -> Any:
         """The `top` itemsets of largest support with 95 % intervals, and the true supports (one an
         itemset, as `evaluate.true_supports` gives them) as bars; the axes they were drawn on.
         """

@@ -18,10 +18,11 @@ from sfumato.arguments import checked
 from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.estimation.supports.base import Floats, Integers
 from sfumato.mine.itemsets import Itemsets, Tier
-from sfumato.notebook import Framed, html_table
-from sfumato.printable import json_number
+from sfumato.printable import json_number, percent
 from sfumato.privacy.probability import check_count, check_number
-from sfumato.renderers.sparkline import Glance, around, spans
+from sfumato.renderers.picture import points_told
+from sfumato.result import Result
+from sfumato.view import DRAWN, LISTED, Chart, ColumnView, TableView, View
 
 if TYPE_CHECKING:
     import pandas
@@ -36,7 +37,7 @@ _CHUNK = 1 << 18
 _SLACK = 1e-12
 
 
-ABOVE_ONE = "* above 1 by noise: in truth a confidence is 1 at most"
+ABOVE_ONE = "a confidence above 1 is noise: in truth it is 1 at most"
 DRAWN_ERROR = 0.25  # of a confidence: what is less certain would only stretch the picture
 
 
@@ -110,7 +111,7 @@ _GRADIENTS: dict[str, Callable[[_Parts], _Gradient]] = {
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Rules(Framed):
+class Rules(Result):
     """Rules "if antecedents then consequents" as a table, in the order of the itemsets they come
     from.
     """
@@ -196,27 +197,44 @@ class Rules(Framed):
         }
         return pa.table({**sets, **self._columns()})
 
-    def _repr_html_(self) -> str:
-        """The rules as notebooks show them, the surest first."""
-        best = self.strongest()
-        shown = ("support", "confidence", "lift")
-        lines = (
-            (", ".join(line["if"]), ", ".join(line["then"]), *_with_errors(line, shown), seen)
-            for line, seen in zip(best.to_dicts(), best._glances(), strict=True)
+    @checked
+    def view(self, by: str = "confidence") -> View:
+        """The rules, the surest first; a confidence above 1 is kept, and its cause said."""
+        best, drawn = self.strongest(by).take(slice(LISTED)), self.drawn
+        columns = [ColumnView("if", [*map(", ".join, best.antecedents)])]
+        columns.append(ColumnView("then", [*map(", ".join, best.consequents)]))
+        columns += [best._estimated(name) for name in ("support", "confidence", "lift")]
+        errors = ", with 95 % intervals" if self.stderr["support"].any() else ""
+        caption = (
+            f"Rules by support and confidence, coloured by lift{errors}; those of the surest lift "
+            "are numbered"
         )
-        heads = ("if", "then", *shown, "confidence, 0 to 1")
-        title = f"{len(self):,} rules in {self.itemsets.rows:,} rows"
-        return html_table(heads, lines, title=title, notes=best.remarks)
+        if len(drawn) < len(self):
+            caption += (
+                f"; {len(self) - len(drawn):,} with a standard error of the confidence above "
+                f"{percent(DRAWN_ERROR, 0)} are not drawn"
+            )
+        alt = points_told(
+            "Confidence of the rules of surest lift",
+            drawn.names[:DRAWN],
+            drawn.metrics["confidence"][:DRAWN],
+            drawn.stderr["confidence"][:DRAWN],
+        )
+        return View(
+            f"{len(self):,} rules in {self.itemsets.rows:,} rows",
+            charts=(Chart(self.plot, caption, alt),),
+            tables=(TableView(columns, rest="more rules", total=len(self)),),
+            notes=(ABOVE_ONE,) if (best.metrics["confidence"] > 1).any() else (),
+        )
 
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """What is said below the rules where some are marked."""
-        return (ABOVE_ONE,) if above_one(self.metrics["confidence"]).any() else ()
-
-    def _glances(self) -> list[Glance]:
-        """A picture of each rule's confidence, cut to where a confidence can lie."""
-        ends = around(self.metrics["confidence"], self.stderr["confidence"])
-        return spans([(c, max(low, 0.0), min(high, 1.0)) for c, low, high in ends], mark=1.0)
+    def _estimated(self, name: str) -> ColumnView:
+        """A metric with its errors; of a confidence an interval that ends where it can lie."""
+        values, errors = self.metrics[name].tolist(), self.stderr[name].tolist()
+        if name != "confidence":
+            return ColumnView(name, values, errors)
+        ends = ColumnView(name, values, errors).intervals
+        cut = [(max(low, 0.0), min(high, 1.0)) for low, high in ends]
+        return ColumnView(name, values, errors, counts=True, mark=1.0, ends=cut)
 
     @property
     def names(self) -> list[str]:
@@ -569,30 +587,3 @@ def _check_number(itemsets: Itemsets, limit: int) -> None:
             f"these itemsets hold {number:,} rules, more than max_rules={limit:,}",
             hint="raise min_support, set max_length, take maximal() or top(), or raise max_rules",
         )
-
-
-def _with_errors(line: dict[str, Any], names: Sequence[str]) -> list[str]:
-    """The named metrics of a rule, each with its standard error; what is undefined is a dash, and a
-    confidence above 1 is marked.
-    """
-    pairs = ((name, line[name], line["stderr"][name]) for name in names)
-    return [
-        "–"
-        if value is None
-        else marked(name, value) + f"{value:.4g}" + (f" ± {error:.2g}" if error else "")
-        for name, value, error in pairs
-    ]
-
-
-def above_one(confidence: Any) -> Any:
-    """Whether a confidence is more than 1 as it is shown: a quotient of estimates may be."""
-    return np.round(confidence, 3) > 1
-
-
-def marked(name: str, value: float) -> str:
-    """The mark before a metric that has no such value in truth.
-
-    >>> marked("confidence", 1.04), marked("confidence", 0.9), marked("lift", 1.04)
-    ('* ', '', '')
-    """
-    return "* " if name == "confidence" and above_one(value) else ""

@@ -27,9 +27,11 @@ from sfumato.model.misfit import CONTRADICTED, misfit
 from sfumato.model.reports import Reports
 from sfumato.model.sight import sight
 from sfumato.model.supports import ModelSupports
-from sfumato.notebook import MOST_LINES, Framed, html_facts
+from sfumato.renderers.html import MOST_LINES
+from sfumato.result import Tabular
 from sfumato.source import Source
 from sfumato.telling import Telling, silent
+from sfumato.view import View
 
 DENSE_ENTRIES = 1 << 25  # cells × coefficients up to which one law of all columns is fitted
 DENSE_WORK = 1 << 32  # cells × coefficients²
@@ -39,7 +41,7 @@ KEPT = 1 << 24  # entries of what reports leave open that are remembered
 
 @checked
 @dataclass(frozen=True, eq=False)
-class Model(Source, Framed):
+class Model(Source, Tabular):
     """One law of all columns, log-linear with learned shrinkage; or the laws of any few of them,
     where the table of all would be too large.
 
@@ -273,16 +275,16 @@ class Model(Source, Framed):
             for name, part in found.items()
         )
 
-    def _repr_html_(self) -> str:
-        """What is known of the model, as notebooks show it."""
+    def view(self) -> View:
+        """What is known of the model."""
         facts = [
-            ("people", f"{self.rows:,}"),
+            ("people", self.rows),
             ("columns", listing(self._axes, most=MOST_LINES)),
             ("law", f"log-linear, interactions of up to {self.fitted_order} columns"),
             ("", "one of all columns" if self.dense else "of any few columns"),
             ("fitted to", f"reports of {self.mechanism.name}"),
         ]
-        return html_facts("A model of the crowd", facts)
+        return View("A model of the crowd", facts=facts)
 
     def describe(self) -> dict[str, Any]:
         """What the model is and what it was fitted to, as JSON data."""

@@ -28,7 +28,7 @@ from sfumato.plan.sample_sizes import SampleSizes
 from sfumato.plan.workload import ASSUMPTIONS
 from sfumato.privacy.guarantee import Gamma, Guarantee, rounded_up
 from sfumato.renderers.frames import json_number, json_value
-from sfumato.result import Result
+from sfumato.result import Result, Shown
 from sfumato.view import Chart, ColumnView, TableView, View
 
 USELESS = 0.5  # a relative error above this tells nothing
@@ -36,7 +36,7 @@ EMPTY_PROMISE = 0.95  # a worst posterior above this is as good as knowing
 
 
 @dataclass(frozen=True, repr=False)
-class Candidate(Result):
+class Candidate(Shown):
     """One mechanism: its parameters, its promise, and the errors to be expected from a number of
     people.
     """

@@ -10,9 +10,10 @@ from fractions import Fraction
 
 from sfumato.arguments import checked
 from sfumato.errors import ParameterError
-from sfumato.notebook import html_facts
 from sfumato.printable import json_number
 from sfumato.privacy.probability import check_breach, check_number
+from sfumato.result import Shown
+from sfumato.view import View
 
 Gamma = Fraction | float
 WRITABLE_BITS = 1 << 23
@@ -21,7 +22,7 @@ PRIOR = 0.05  # the belief that a guarantee is explained by
 
 @checked
 @dataclass(frozen=True, order=True)
-class Guarantee:
+class Guarantee(Shown):
     """No report is more than gamma times as likely under one truth as under another
     (gamma-amplification).
 
@@ -159,13 +160,13 @@ class Guarantee:
             "worst_posterior": self.worst_posterior(PRIOR),
         }
 
-    def _repr_html_(self) -> str:
-        """The promise three ways, as notebooks show it."""
+    def view(self) -> View:
+        """The guarantee three ways."""
         believed = (
             f"{100 * PRIOR:g} % before, at most {100 * self.worst_posterior(PRIOR):.4g} % after"
         )
         facts = [("gamma", _shown(self.gamma)), ("epsilon", f"{self.epsilon:.4g}")]
-        return html_facts("Guarantee", [*facts, ("belief in any fact", believed)])
+        return View("Guarantee", facts=[*facts, ("belief in any fact", believed)])
 
     def __str__(self) -> str:
         return f"gamma {_shown(self.gamma)} (epsilon {self.epsilon:.4g})"

@@ -7,6 +7,8 @@ from dataclasses import fields, is_dataclass
 from math import isfinite
 from typing import Any
 
+import numpy as np
+
 from sfumato.errors import MissingExtraError
 from sfumato.view import ColumnView, TableView
 
@@ -20,23 +22,29 @@ def arrow(table: TableView) -> Any:
     made: dict[str, Any] = {}
     for column in table.columns:
         for name, values, kind in _fields(column):
-            made[free_name(name, made)] = pa.array(values, None if kind is None else _type(kind))
+            hidden = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else None
+            plain = values.data if hidden is not None else values
+            made[free_name(name, made)] = pa.array(plain, kind and _type(kind), mask=hidden)
     return pa.table(made)
 
 
-def _fields(column: ColumnView) -> Iterable[tuple[str, Sequence[Any], str | None]]:
+def _fields(column: ColumnView) -> Iterable[tuple[str, Any, str | None]]:
     """Name, values and kind of what a column is in a frame."""
     if column.stderr is None or len(column.fields) <= 1:
         yield from ((name, column.values, column.kind) for name in column.fields)
         return
-    known = [isfinite(value) for value in column.values]
-    numbers = [column.values, column.stderr, *zip(*column.intervals, strict=True)]
-    for place, (name, part) in enumerate(zip(column.fields, numbers, strict=False)):
-        values = [json_number(each) if ok else None for each, ok in zip(part, known, strict=True)]
-        if not place and column.counts and all(known) and not any(column.stderr):
-            yield name, [round(value) for value in column.values], "int64"
+    value, error = (np.asarray(part, dtype=float) for part in (column.values, column.stderr))
+    half = column.reach * error
+    ends = [value - half, value + half]
+    if column.ends is not None:
+        ends = [*np.asarray(column.ends, dtype=float).reshape(-1, 2).T]
+    known = np.isfinite(value)
+    whole = column.counts and column.kind is None and known.all() and not error.any()
+    for name, part in zip(column.fields, (value, error, *ends), strict=False):
+        if whole and part is value:
+            yield name, np.rint(value).astype(np.int64), None
         else:
-            yield name, values, "double"
+            yield name, np.ma.masked_array(part, ~(known & np.isfinite(part))), "double"
 
 
 def _type(kind: str) -> Any:

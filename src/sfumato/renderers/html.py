@@ -11,13 +11,14 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
+from sfumato.errors import MissingExtraError
 from sfumato.printable import plain
 from sfumato.renderers.picture import figure_html
 from sfumato.renderers.sparkline import spans
 from sfumato.renderers.text import interval_head
-from sfumato.view import ColumnView, TableView, View, is_figure, shown
+from sfumato.view import LISTED, Chart, ColumnView, TableView, View, is_figure, shown
 
-MOST_LINES, LISTED = 40, 200  # of a table in a notebook, and on a page
+MOST_LINES = 40  # of a table in a notebook
 LONG = 12  # letters from which on the first column's words need room on a phone
 ENDLESS = 24  # letters of one word from which on it may be broken there
 _OPTION = re.compile(r"(?<= )-[^ ]+")
@@ -113,7 +114,7 @@ def _parts(view: View, most: int, *, paged: bool) -> Iterator[str]:
     """All but the title."""
     yield from (f"<p>{_words(words)}</p>" for words in view.words if words)
     if paged:
-        yield from map(figure_html, view.charts)
+        yield from map(_figure, view.charts)
     if any(value is not None for _, value in view.facts):
         yield _facts(view.facts)
     if view.code:
@@ -129,6 +130,14 @@ def _parts(view: View, most: int, *, paged: bool) -> Iterator[str]:
                 f"<h2>{_words(part.title)}</h2>" if paged else f"<p><b>{_words(part.title)}</b></p>"
             )
         yield from _parts(part, most, paged=paged)
+
+
+def _figure(chart: Chart) -> str:
+    """The picture, or why there is none: the rest of the page needs no drawing library."""
+    try:
+        return figure_html(chart)
+    except MissingExtraError as missing:
+        return f'<p class="note">{_words(str(missing))}</p>'
 
 
 def _command(command: str) -> str:
@@ -165,15 +174,16 @@ def _table(table: TableView, most: int) -> Iterator[str]:
 
 def _columns(column: ColumnView, most: int) -> Iterator[tuple[str, list[str]]]:
     """Heading and cells of the one to three columns that a column is."""
-    cells = column.cells()[:most]
-    yield _column(column.heading(cells), cells)
-    if column.level is not None and any(ends := column.interval_cells()[:most]):
-        yield _column(interval_head(column.level), ends)
-    if column.level is None and column.ends is None:
+    column = column.first(most)
+    cells = column.cells
+    yield _column(column.head + " ± stderr" * any(" ± " in cell for cell in cells), cells)
+    if column.level is None and column.mark is None and column.ends is None:
         return
+    if any(ends := column.interval_cells):
+        yield _column(interval_head(column.level), ends)
     drawn = [(value, *ends) for value, ends in zip(column.values, column.intervals, strict=True)]
     words = column.words or "{:,.4g}".format
-    pictures = spans(drawn[:most], zero=column.counts, mark=column.mark, words=words)
+    pictures = spans(drawn, zero=column.counts, mark=column.mark, words=words)
     head = "" if column.mark is None else f"dashed: {words(column.mark)}"
     yield _cell("th", head, False, False), [f"<td>{picture}</td>" for picture in pictures]
 

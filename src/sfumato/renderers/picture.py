@@ -34,7 +34,9 @@ TOLD = 12  # figures of a picture that are told in words
 
 def points(panels: Sequence[plots.Marginal], caption: str = "", *, quantity: str = "") -> Chart:
     """A panel for each quantity, the groups across, with 95 % intervals."""
-    alt = " ".join(_points_told(panel) + "." for panel in panels)
+    alt = " ".join(
+        points_told(panel.name, panel.labels, panel.value, panel.stderr) + "." for panel in panels
+    )
     return Chart(partial(plots.marginals, panels, columns=1, quantity=quantity), caption, alt)
 
 
@@ -68,18 +70,21 @@ def lines(
     return Chart(partial(plots.trade_off, places, panels, across=across), caption)
 
 
-def _points_told(panel: plots.Marginal) -> str:
-    """Points with their error bars in words: each with its standard error, unless all are exact."""
-    exact = not np.any(panel.stderr)
-    triples = zip(panel.labels, np.asarray(panel.value), np.asarray(panel.stderr), strict=True)
+def points_told(what: str, labels: Sequence[str], value: Any, stderr: Any) -> str:
+    """Points with their error bars in words: each with its standard error, unless all are exact.
+
+    >>> points_told("Counts", ["a", "b"], [1312.4, math.nan], [50.2, math.nan])
+    'Counts ± standard error, drawn with 95 % intervals: a: 1,312 ± 50.2; b: undefined'
+    """
+    exact = not np.any(stderr)
     told = [
         f"{label}: {_figure(v)}"
         if exact or math.isnan(v)
         else f"{label}: {_figure(v)} ± {_figure(e)}"
-        for label, v, e in triples
+        for label, v, e in zip(labels, value, stderr, strict=True)
     ]
     drawn = ", exact" if exact else " ± standard error, drawn with 95 % intervals"
-    return plain(_listed(panel.name + drawn, told))
+    return plain(_listed(what + drawn, told))
 
 
 def _listed(start: str, parts: Sequence[str]) -> str:

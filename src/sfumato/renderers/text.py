@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from textwrap import wrap
 
 from sfumato.printable import one_line, plain, typed
 from sfumato.view import ColumnView, TableView, View, is_figure, shown
 
 GAP = 2  # blanks between the columns of a table
-LEAST_WORDS = 28  # letters that a column of words has before it is broken; figures are shorter
+LEAST_WORDS = 16  # letters that a column of words has before it is broken; figures are shorter
 ROOM, SCREEN, TABLE = 80, 24, 14  # letters of a line; lines of one screen, and of its tables
 
 Grid = list[list[str]]  # the headings, then the lines
@@ -21,20 +22,29 @@ class Bold(str):
     __slots__ = ()
 
 
-def lines_of(
-    view: View, *, room: int = ROOM, most: int | None = 20, wrapped: bool = True
-) -> list[str]:
-    """The lines of a view without its notes; tables of more than `most` lines are cut, and say so.
-    Sentences are broken where a terminal would cut a word, unless a program reads them.
+@dataclass(frozen=True)
+class Paper:
+    """What a view is written on: letters of a line, lines of a table (the rest is said to be left
+    out), whether sentences are broken between words, as a terminal needs and a program does not,
+    and whether a cell without room is cut or goes on below.
     """
-    return [*_lines(view, room, most, wrapped)]
+
+    room: int = ROOM
+    most: int | None = 20
+    wrapped: bool = True
+    cut: bool = False
+
+
+def lines_of(view: View, paper: Paper) -> list[str]:
+    """The lines of a view without its notes."""
+    return [*_lines(view, paper)]
 
 
 def screen_of(view: View) -> str:
     """A view as one screen of text with its notes: a sentence is there whole or not at all, and
     what does not fit is said to be elsewhere.
     """
-    lines = lines_of(view, most=TABLE)
+    lines = lines_of(view, Paper(most=TABLE, cut=True))
     notes = [wrapped_words(plain(note), ROOM) for note in view.all_notes()]
     whole = not any(line.startswith("… and ") for line in lines)
     lines = [line for line in lines if not line.startswith("… and ")]
@@ -52,33 +62,36 @@ def fitting(view: View) -> int:
     """
     notes = [line for note in view.all_notes() for line in wrapped_words(f"note: {note}", ROOM)]
     tables = [table for table in view.all_tables() if table.seen]
-    free = SCREEN - 1 - len(lines_of(view, most=1)) - len(notes)
+    free = SCREEN - 1 - len(lines_of(view, Paper(most=1))) - len(notes)
     return max(3, 1 + free // max(1, len(tables)))
 
 
-def _lines(view: View, room: int, most: int | None, wrapped: bool) -> Iterator[str]:
+def _lines(view: View, paper: Paper) -> Iterator[str]:
+    room = paper.room if paper.wrapped else None
     if view.title:
         yield Bold(one_line(view.title))
     for words in view.words:
-        yield from wrapped_words(plain(words), room) if wrapped else plain(words).split("\n")
+        yield from wrapped_words(plain(words), room)
     if view.facts:
-        yield from _facts(view.facts, room if wrapped else None)
+        yield from _facts(view.facts, room)
     yield from plain(view.code).splitlines()
     if view.command:
-        for line in typed(one_line(view.command), room - 6 if wrapped else None):
+        for line in typed(one_line(view.command), None if room is None else room - 6):
             yield f"  {line}"
     for table in view.tables:
         if table.caption:
             yield from ("", plain(table.caption))
-        yield from table_lines(table, room, most)
+        yield from table_lines(table, paper)
     for part in view.sections:
         yield ""
-        yield from _lines(part, room, most, wrapped)
+        yield from _lines(part, paper)
 
 
-def wrapped_words(words: str, room: int) -> list[str]:
+def wrapped_words(words: str, room: int | None) -> list[str]:
     """A sentence in lines that end between words, and never before a per cent sign."""
-    lines = []
+    lines = list[str]()
+    if room is None:
+        return words.split("\n")
     for line in words.split("\n"):
         held = line.replace(" %", "\u00a0%")
         parts = wrap(held, max(room, 20), break_long_words=False, break_on_hyphens=False)
@@ -91,30 +104,29 @@ def _facts(facts: Sequence[tuple[str, object]], room: int | None) -> Iterator[st
     known = [(one_line(name), one_line(shown(value))) for name, value in facts if value is not None]
     width = max((width_of(name) for name, _ in known), default=0) + GAP
     for name, value in known:
-        free = None if room is None else room - width
-        lines = [value] if free is None else wrapped_words(value, free)
+        lines = wrapped_words(value, None if room is None else room - width)
         yield padded(name, width) + lines[0]
         yield from (" " * width + line for line in lines[1:])
 
 
-def table_lines(table: TableView, room: int = ROOM, most: int | None = None) -> list[str]:
+def table_lines(table: TableView, paper: Paper) -> list[str]:
     """A table whose words stand to the left and whose figures to the right. Words are broken where
     there is no room; several estimates of a line then stand one below the other, and other figures
     go on below with the words said again.
 
     >>> from sfumato.view import TableView
-    >>> table_lines(TableView.of(["item", "count"], [["tea", 1204], ["jam", 7]]))
+    >>> table_lines(TableView.of(["item", "count"], [["tea", 1204], ["jam", 7]]), Paper())
     ['item  count', 'tea   1,204', 'jam       7']
     """
     if not table.seen or not len(table):
         return []
-    grid, errors = _grid(table.seen, most)
-    if errors > 1 and len(_parts(grid, room)) > 1:
-        grid = _listed(table.seen, most)
+    grid, errors = _grid(table.seen, paper.most)
+    if errors > 1 and len(_parts(grid, paper.room)) > 1:
+        grid = _listed(table.seen, paper.most)
     lines = list[str]()
-    for part in _parts(grid, room):
-        lines += [""] * bool(lines) + _aligned([[line[at] for at in part] for line in grid], room)
-    rest = 0 if most is None else len(table) - most
+    for part in _parts(grid, paper.room):
+        lines += [""] * bool(lines) + _aligned([[line[at] for at in part] for line in grid], paper)
+    rest = 0 if paper.most is None else len(table) - paper.most
     return lines + ([f"… and {rest:,} {table.rest}"] if rest > 0 else [])
 
 
@@ -122,16 +134,19 @@ def _grid(columns: Sequence[ColumnView], most: int | None) -> tuple[Grid, int]:
     """The cells of headings and lines, and how many of the columns are estimates."""
     made, errors = list[list[str]](), 0
     for column in columns:
-        made += _stacked(column, most)
+        stacks = _stacked(column, most)
+        if not errors and any(" ± " in cell for cell in stacks[0]):
+            stacks[0][0] += " ± stderr"  # of the first; the others are read alike
         errors += column.stderr is not None
+        made += stacks
     return [*map(list, zip(*made, strict=True))], errors
 
 
 def _stacked(column: ColumnView, most: int | None) -> Grid:
     """The columns of text that a column is: an estimate has its interval in a second one."""
-    cells = column.cells()[:most]
-    stacks = [[column.heading(cells), *cells]]
-    if column.level is not None and any(ends := column.interval_cells()[:most]):
+    column = column.first(most)
+    stacks = [[column.head, *column.cells]]
+    if any(ends := column.interval_cells):
         stacks.append([interval_head(column.level), *ends])
     return [[one_line(cell) for cell in stack] for stack in stacks]
 
@@ -144,7 +159,7 @@ def _listed(columns: Sequence[ColumnView], most: int | None) -> Grid:
     ends = any(len(part) > 1 for part in parts)
     head = [column.head for column in labels] + ["answer", "value ± stderr"]
     grid = [head + [parts[0][-1][0]] * ends]
-    beside = [[one_line(cell) for cell in column.cells()[:most]] for column in labels]
+    beside = [[one_line(cell) for cell in column.first(most).cells] for column in labels]
     for place in range(1, len(parts[0][0])):
         for column, part in zip(estimates, parts, strict=True):
             cells = [stack[place] for stack in part] + [""] * (ends and len(part) == 1)
@@ -152,9 +167,9 @@ def _listed(columns: Sequence[ColumnView], most: int | None) -> Grid:
     return grid
 
 
-def interval_head(level: float) -> str:
+def interval_head(level: float | None) -> str:
     """What the intervals of a level are called."""
-    return f"{100 * level:g} % interval"
+    return f"{100 * (level or 0.95):g} % interval"
 
 
 def _parts(grid: Grid, room: int) -> list[list[int]]:
@@ -176,29 +191,36 @@ def _figures(column: Sequence[str]) -> bool:
     return len(column) > 1 and all(map(is_figure, column[1:])) and any(column[1:])
 
 
-def _aligned(grid: Grid, room: int) -> list[str]:
+def _aligned(grid: Grid, paper: Paper) -> list[str]:
     """The lines of a grid whose columns fit side by side once words are broken."""
     columns = [*zip(*grid, strict=True)]
     right = [_figures(column) for column in columns]
     widths = [max(map(width_of, column)) for column in columns]
-    over = sum(widths) + GAP * (len(widths) - 1) - room
-    least = max(1, min(LEAST_WORDS, room // len(widths) - GAP))
+    over = sum(widths) + GAP * (len(widths) - 1) - paper.room
     for place in sorted(range(len(widths)), key=lambda at: -widths[at]):
         if over > 0 and not right[place]:
-            less = min(over, max(widths[place] - least, 0))
+            less = min(over, max(widths[place] - LEAST_WORDS, 0))
             widths[place], over = widths[place] - less, over - less
     lines = list[str]()
     for number, row in enumerate(grid):
-        broken = [
-            wrap(cell, width, break_on_hyphens=False) if width_of(cell) > width else [cell]
-            for cell, width in zip(row, widths, strict=True)
-        ]
+        broken = [_fitted(*pair, paper.cut) for pair in zip(row, widths, strict=True)]
         for depth in range(max(map(len, broken))):
             cells = [part[depth] if depth < len(part) else "" for part in broken]
             parts = zip(cells, widths, right, strict=True)
             line = (" " * GAP).join(padded(*part) for part in parts).rstrip()
             lines.append(line if number else Bold(line))
     return lines if any(grid[0]) else lines[1:]
+
+
+def _fitted(cell: str, width: int, cut: bool) -> list[str]:
+    """A cell in lines of this width, or cut to one."""
+    if width_of(cell) <= width:
+        return [cell]
+    if not cut:
+        return wrap(cell, width, break_on_hyphens=False)
+    from rich.cells import set_cell_size
+
+    return [f"{set_cell_size(cell, width - 1).rstrip()}…"]
 
 
 def padded(words: str, width: int, right: bool = False) -> str:

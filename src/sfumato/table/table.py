@@ -35,10 +35,12 @@ from sfumato.domain import (
 from sfumato.errors import DataError, FileError, ParameterError, SchemaError, listing, near_miss
 from sfumato.mechanisms.base import Mechanism, rows_of
 from sfumato.mechanisms.registry import from_spec
-from sfumato.notebook import MOST_LINES, Framed, html_facts
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.received import MOST_COPIES, Received, shown, slips_told
+from sfumato.renderers.html import MOST_LINES
+from sfumato.result import Result
 from sfumato.table.turns import Turn
+from sfumato.view import View
 
 METADATA_KEY = b"sfumato"
 RELEASE_KEY = b"sfumato.release"  # what the rows of a Parquet file carry of their own
@@ -148,7 +150,7 @@ def _release_in(given: Received) -> str | None:
 
 @checked
 @dataclass(frozen=True, eq=False)
-class Table(Framed):
+class Table(Result):
     """Records over a domain: one array of codes an attribute (for items: packed bits), and the
     provenance of a perturbed one.
 
@@ -170,19 +172,17 @@ class Table(Framed):
         kind = "true" if self.provenance is None else "perturbed"
         return f"{self.rows:,} {kind} records of {listing(self.domain.names)}"
 
-    def _repr_html_(self) -> str:
-        """What is known of the records, and none of them, as notebooks show it."""
-        facts = [
-            ("rows", f"{self.rows:,}"),
+    def view(self) -> View:
+        """What is known of the records, and none of them."""
+        facts: list[tuple[str, Any]] = [
+            ("rows", self.rows),
             ("columns", listing(self.domain.names, most=MOST_LINES)),
         ]
         if self.provenance is None:
-            return html_facts("True records", facts)
-        made = [
-            ("mechanism", self.provenance.mechanism.name),
-            ("promise", self.provenance.guarantee),
-        ]
-        return html_facts("Perturbed records", [*facts, *made])
+            return View("True records", facts=facts)
+        facts.append(("mechanism", self.provenance.mechanism.name))
+        facts.append(("guarantee", str(self.provenance.guarantee)))
+        return View("Perturbed records", facts=facts)
 
     def __post_init__(self) -> None:
         if len(self.columns) != len(self.domain):
