@@ -16,7 +16,6 @@ import pytest
 from papers.base import Cell, Reproduction, Row
 from sfumato.cli.plan import MORE, further_notes
 from sfumato.cli.printing import (
-    print_command,
     print_notes,
     print_table,
     print_words,
@@ -29,6 +28,7 @@ from sfumato.domain import Category, Domain, Items
 from sfumato.plan import PURPOSES, plan_release
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
+from sfumato.view import View
 
 WIDTH, HEIGHT = 80, 24
 SENTENCE = "an error above half of what is measured, 50 %, tells nothing; " * 3
@@ -119,14 +119,14 @@ def test_words_are_not_cut_on_a_terminal() -> None:
 def test_a_pipe_gets_whole_lines(capsys: pytest.CaptureFixture[str]) -> None:
     print_words(SENTENCE)
     print_notes([SENTENCE])
-    print_command("sfumato perturb DATA " + "--mechanism mask " * 9)
+    show(View(command="sfumato perturb DATA " + "--mechanism mask " * 9))
     told = capsys.readouterr()
     assert told.out.count("\n") == 2 and told.err.count("\n") == 1
 
 
 def test_a_quoted_name_stays_whole_in_what_is_typed() -> None:
     command = f"sfumato perturb {shlex.quote('my own folder/' + 'long ' * 20)} -o perturbed.parquet"
-    assert seen(print_command, command) == f"  {command}\n"
+    assert seen(show, View(command=command)) == f"  {command}\n"
 
 
 def test_a_table_too_wide_goes_on_below() -> None:
