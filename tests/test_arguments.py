@@ -839,8 +839,6 @@ def of_results(folder: Path) -> dict[str, Call]:
             {"promise": thing("guarantee"), **typed, "output": "out.parquet"},
         ),
         "Candidate.to_dict": (offer.to_dict, {"rho1": 0.05, "command": None}),
-        "Audit.findings": (results()["Audit"].findings, {"most": 3}),
-        "Audit.worst": (results()["Audit"].worst, {"most": 3}),
         "Plan.commands": (plan.commands, typed),
         "Plan.to_dict": (plan.to_dict, typed),
         "Rules.plot": (rules.plot, {"top": 3}),

@@ -33,11 +33,11 @@ EXACT = 1e-9  # relative errors below are rounding, not noise
 class ColumnView:
     """What stands below one heading: values, and how people and programs read them.
 
-    `words` writes a value; a value with a standard error is written to the second digit of that
-    error. With `level`, its interval stands beside it, and in HTML a sparkline; with `ends` or
-    `mark` a sparkline alone, on an axis that shows the mark dashed (and 0 where it `counts`). In
-    frames the column is called `field`; a tuple names its error, low and high end as well. One
-    without a field is for people alone, one without a head for programs.
+    `words` writes a value, also where every error is 0; else a value with a standard error is
+    written to the second digit of that error. With `level`, its interval stands beside it, and in
+    HTML a sparkline; with `ends` or `mark` a sparkline alone, on an axis that shows the mark dashed
+    (and 0 where it `counts`). In frames the column is called `field`; a tuple names its error, low
+    and high end as well. One without a field is for people alone, one without a head for programs.
     """
 
     head: str
@@ -81,7 +81,7 @@ class ColumnView:
     @property
     def cells(self) -> list[str]:
         """The values in words, each with its standard error where it has one."""
-        if self.stderr is None:
+        if self.stderr is None or (self.words is not None and not any(self.stderr)):
             return [*map(self.words or shown, self.values)]
         pairs = zip(self.values, self.stderr, strict=True)
         return [with_error(value, error, counts=self.counts) for value, error in pairs]

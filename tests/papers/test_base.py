@@ -16,10 +16,11 @@ from papers.base import (
     Row,
     Runs,
     Settings,
-    page,
     rounding,
+    view_of,
 )
 from sfumato.errors import ParameterError
+from sfumato.renderers.html import page
 
 
 def table(**changes: object) -> Reproduction:
@@ -115,7 +116,7 @@ def test_json_holds_every_run_and_no_infinity() -> None:
 
 def test_a_page_draws_what_goes_by_length() -> None:
     pytest.importorskip("matplotlib")
-    html = page([table()]).html()
+    html = page(view_of([table()]))
     assert "A table" in html and "a remark" in html and html.count("<img") == 1
     axes = table().draw()
     assert axes is not None and [
@@ -158,5 +159,5 @@ def test_what_is_set_apart_does_not_count_among_what_agrees() -> None:
 
 def test_a_page_and_json_keep_the_digits_that_are_printed() -> None:
     found = table(rows=(Row((1,), (Cell(Printed("91.30"), 91.3), Cell(None, None))),))
-    assert '<td class="number">91.30</td>' in page([found]).html()
+    assert '<td class="number">91.30</td>' in page(view_of([found]))
     assert found.to_dict()["rows"][0]["|F|"]["printed"] == "91.30"

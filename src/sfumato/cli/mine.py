@@ -31,12 +31,12 @@ from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.estimation.supports.symbols import SymbolSupports
 from sfumato.evaluate import ErrorsByLength, beside_truth, itemset_errors
 from sfumato.mine.itemsets import Itemsets, Level, frequent_itemsets
-from sfumato.mine.rules import METRICS, Rules, association_rules
+from sfumato.mine.rules import Rules, association_rules
 from sfumato.result import save_view, write_whole
 from sfumato.source import Exact, Release, Source
 from sfumato.table import check_named, read_names
 from sfumato.telling import Telling, silent
-from sfumato.view import View
+from sfumato.view import LISTED, View
 
 SORTS = ("support", "lift", "confidence")
 WHAT, TRUST = "What is frequent", "How errors are treated"
@@ -173,7 +173,7 @@ def mine(
     shown = found.maximal() if maximal else found.closed() if closed else found
     if output is not None:
         write_result(implied if implied is not None else shown, output, sort)
-    view = mined_view(shown, implied, errors, sort)
+    view = mined_view(shown, implied, errors, sort, max(show, LISTED))
     if plot is not None:
         save_view(with_origin(view, origin_of(files[0], source)), plot)
     notes = [*shown.suppositions, *_length_notes(source, found, max_length)]
@@ -366,11 +366,15 @@ def write_result(result: Itemsets | Rules, path: Path, by: str | None = None) ->
 
 
 def mined_view(
-    found: Itemsets, implied: Rules | None, errors: ErrorsByLength | None, by: str | None
+    found: Itemsets,
+    implied: Rules | None,
+    errors: ErrorsByLength | None,
+    by: str | None,
+    most: int,
 ) -> View:
     """The itemsets, shortest or strongest first, their rules, and how far both are from the truth
     where it is known.
     """
-    parts = [] if implied is None else [implied.view(by if by in METRICS else "confidence")]
+    parts = [] if implied is None else [implied.view(by or "confidence", most)]
     parts += [] if errors is None else [errors.view()]
-    return replace(found.view("support" if by == "support" else "length"), sections=parts)
+    return replace(found.view("support" if by == "support" else "length", most), sections=parts)

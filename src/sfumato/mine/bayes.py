@@ -4,7 +4,6 @@ marginals.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -147,7 +146,8 @@ class NaiveBayes(Classifier):
                 ColumnView(
                     "times as common",
                     [each.value for each in times],
-                    [each.stderr or math.nan for each in times],
+                    [each.stderr for each in times],
+                    words="{:.2f}".format,
                     ends=[each.interval() for each in times],
                     mark=1.0,
                 ),

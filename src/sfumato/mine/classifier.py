@@ -5,7 +5,6 @@ scikit-learn without needing it.
 from __future__ import annotations
 
 import inspect
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence, Sized
 from typing import Any, Self
@@ -266,12 +265,16 @@ def figures(shares: Sequence[Answer], people: Sequence[Answer]) -> list[ColumnVi
     return [ColumnView("", part, field=name, kind="double") for name, part in parts.items()]
 
 
-def share_column(head: str, shares: Sequence[Answer], mark: float | None = None) -> ColumnView:
-    """Shares with their errors, drawn as far as shares go; what is exact to three digits."""
-    values = [each.value if each.stderr > 0 else round(each.value, 3) for each in shares]
-    ends = [(max(low, 0.0), min(high, 1.0)) for low, high in (each.interval() for each in shares)]
-    errors = [each.stderr or math.nan for each in shares]
-    return ColumnView(head, values, errors, ends=None if mark is None else ends, mark=mark)
+def share_column(head: str, shares: Sequence[Answer]) -> ColumnView:
+    """Shares with their errors, and the intervals as far as shares go."""
+    intervals = (each.interval() for each in shares)
+    return ColumnView(
+        head,
+        [each.value for each in shares],
+        [each.stderr for each in shares],
+        words="{:.3f}".format,
+        ends=[(max(low, 0.0), min(high, 1.0)) for low, high in intervals],
+    )
 
 
 def _rows(data: Any) -> int:

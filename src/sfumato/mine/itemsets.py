@@ -784,8 +784,10 @@ class Itemsets(Result):
         ).take(np.array(self._places(by), dtype=np.int64))
 
     @checked
-    def view(self, by: str = "support") -> View:
-        """The itemsets, the strongest first or in another order, and how far to trust them."""
+    def view(self, by: str = "support", most: int = LISTED) -> View:
+        """The itemsets, at most so many, the strongest first or in another order, and how far to
+        trust them.
+        """
         found = ", ".join(
             f"{number:,} of length {length}" for length, number in self.by_length().items()
         )
@@ -797,12 +799,14 @@ class Itemsets(Result):
             f"{title}: {found}" if found else title,
             words=[*self._trust()],
             charts=(Chart(self.plot, caption, self._told_of_picture()),),
-            tables=(self._listed(by),),
+            tables=(self._listed(by, most),),
             notes=self.notes,
         )
 
     def _trust(self) -> Iterator[str]:
         """How far to trust what was found."""
+        if self.supports.exact:
+            yield "exact: counted in true records"
         if not self.supports.exact and len(self):
             false = self.false_discoveries
             yield (
@@ -812,8 +816,8 @@ class Itemsets(Result):
         if self.left_out:
             yield f"{self.left_out:,} more are lost in standard errors above half of the rows"
 
-    def _listed(self, by: str) -> TableView:
-        order = self.order(by)[:LISTED]
+    def _listed(self, by: str, most: int) -> TableView:
+        order = self.order(by)[:most]
         true = self.true_support
         columns = [
             ColumnView("itemset", [", ".join(self.items[place]) for place in order]),
@@ -821,6 +825,7 @@ class Itemsets(Result):
                 "support",
                 self.support[order].tolist(),
                 self.stderr[order].tolist(),
+                words="{:.4f}".format,
                 counts=True,
                 mark=self.min_support,
             ),

@@ -198,9 +198,11 @@ class Rules(Result):
         return pa.table({**sets, **self._columns()})
 
     @checked
-    def view(self, by: str = "confidence") -> View:
-        """The rules, the surest first; a confidence above 1 is kept, and its cause said."""
-        best, drawn = self.strongest(by).take(slice(LISTED)), self.drawn
+    def view(self, by: str = "confidence", most: int = LISTED) -> View:
+        """The rules, at most so many, the surest first; a confidence above 1 is kept, and its cause
+        said.
+        """
+        best, drawn = self.strongest(by).take(slice(most)), self.drawn
         columns = [ColumnView("if", [*map(", ".join, best.antecedents)])]
         columns.append(ColumnView("then", [*map(", ".join, best.consequents)]))
         columns += [best._estimated(name) for name in ("support", "confidence", "lift")]
@@ -231,10 +233,10 @@ class Rules(Result):
         """A metric with its errors; of a confidence an interval that ends where it can lie."""
         values, errors = self.metrics[name].tolist(), self.stderr[name].tolist()
         if name != "confidence":
-            return ColumnView(name, values, errors)
+            return ColumnView(name, values, errors, "{:.4g}".format)
         ends = ColumnView(name, values, errors).intervals
         cut = [(max(low, 0.0), min(high, 1.0)) for low, high in ends]
-        return ColumnView(name, values, errors, counts=True, mark=1.0, ends=cut)
+        return ColumnView(name, values, errors, "{:.4g}".format, counts=True, mark=1.0, ends=cut)
 
     @property
     def names(self) -> list[str]:

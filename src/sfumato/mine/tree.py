@@ -229,7 +229,7 @@ class Tree(Result):
             ColumnView("who", [" and ".join(way) or "everyone" for way in ways]),
             ColumnView("", ways, field="conditions", kind="names"),
             ColumnView(self.target, [self.classes[leaf.label] for leaf in leaves], field="label"),
-            share_column("share of them", shares, mark=1.0),
+            share_column("share of them", shares),
             ColumnView(
                 "people",
                 [each.value for each in people],

@@ -177,7 +177,7 @@ def _parts(grid: Grid, room: int) -> list[list[int]]:
     columns = [*zip(*grid, strict=True)]
     widths = [max(map(width_of, column)) for column in columns]
     words = [place for place, column in enumerate(columns) if not _figures(column)]
-    least = [min(width, LEAST_WORDS) + GAP for width in widths]
+    least = [GAP + (min(w, LEAST_WORDS) if at in words else w) for at, w in enumerate(widths)]
     free = room + GAP - sum(least[at] for at in words)  # the last column needs no gap behind it
     parts: list[list[int]] = [[]]
     for place in set(range(len(widths))).difference(words):
@@ -216,11 +216,12 @@ def _fitted(cell: str, width: int, cut: bool) -> list[str]:
     """A cell in lines of this width, or cut to one."""
     if width_of(cell) <= width:
         return [cell]
-    if not cut:
-        return wrap(cell, width, break_on_hyphens=False)
-    from rich.cells import set_cell_size
+    from rich.cells import chop_cells, set_cell_size
 
-    return [f"{set_cell_size(cell, width - 1).rstrip()}…"]
+    if cut:
+        return [f"{set_cell_size(cell, width - 1).rstrip()}…"]
+    parts = wrap(cell, width, break_on_hyphens=False)
+    return [line for part in parts for line in chop_cells(part, width)]
 
 
 def padded(words: str, width: int, right: bool = False) -> str:
