@@ -3,6 +3,8 @@
 PYTHON ?= python3
 UV ?= uv
 JOBS ?= 2
+# Half of the time a worker waits: for a server, a browser, Spark or a disk. Two for each of two cores.
+WORKERS ?= 4
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -45,16 +47,16 @@ lint: setup ## ruff and mypy
 	.venv/bin/mypy
 
 test: lint ## lint, then every test
-	.venv/bin/python -m pytest -q -n $(JOBS) --dist loadgroup
+	.venv/bin/python -m pytest -q -n $(WORKERS) --dist loadgroup
 
 soak: setup ## the long trials: kills under load, fuzzing, many seeds
-	.venv/bin/python -m pytest -q -n $(JOBS) --dist loadgroup -m soak
+	.venv/bin/python -m pytest -q -n $(WORKERS) --dist loadgroup -m soak
 
 mutate: setup ## plant small mistakes in the sources, and list those that no test notices
 	.venv/bin/python -m tests.mutate --jobs $(JOBS)
 
 test-oldest: .venv-oldest/.stamp ## every test, with the oldest dependencies allowed
-	.venv-oldest/bin/python -m pytest -q -n $(JOBS) --dist loadgroup
+	.venv-oldest/bin/python -m pytest -q -n $(WORKERS) --dist loadgroup
 
 bench: .venv-bench/.stamp ## measure, beside other libraries
 	.venv-bench/bin/python -m bench

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest.register_assert_rewrite("sfumato.testing")  # a failure shows what was compared
+
 ROOT = Path(__file__).resolve().parent.parent
 
 # One thread for algebra in every worker and every command: two workers with two threads each spin

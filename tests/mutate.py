@@ -71,7 +71,7 @@ JUDGES: dict[str, tuple[str, ...]] = {
         "test_verbs.py",
         "test_incremental.py",
         "engines/test_engines.py",
-        "mechanisms/test_answers.py",
+        "mechanisms/test_contract.py",
     ),
     "engines": ("counting/test_kept.py", "cli/test_query.py"),
     "model": ("mine/test_cube.py",),

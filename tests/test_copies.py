@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from tests.mechanisms.examples import EXAMPLES, HOURS, SEX, Example, example_ids
+from tests.mechanisms.examples import EXAMPLES, HOURS, SEX
 
 import sfumato as sf
 from sfumato.domain import Domain, Numeric
@@ -22,6 +22,7 @@ from sfumato.mechanisms.retention import Retention
 from sfumato.randomness import seeded
 from sfumato.source import Exact, Release, Source
 from sfumato.table import Table, perturb_table
+from sfumato.testing import Example
 
 ROWS, REPEATS = 1200, 16
 NUMBERS = [
@@ -122,7 +123,7 @@ def judge(found: list[Answers], true: Answers, kinds: set[str]) -> None:
 
 
 @pytest.mark.parametrize("copies", [1, 3])
-@pytest.mark.parametrize("example", EVERY, ids=example_ids(EVERY))
+@pytest.mark.parametrize("example", EVERY, ids=str)
 def test_every_kind_of_answer(example: Example, copies: int) -> None:
     domain = example.mechanism.domain
     true = answers(Exact(Table(domain, example.records(ROWS))), domain)

@@ -43,6 +43,7 @@ LAYERS = (
     ("verbs",),
     ("datasets",),
     ("report",),
+    ("testing",),
     ("collect",),
     ("cli",),
     ("__main__",),

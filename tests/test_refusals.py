@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.mechanisms.examples import EXAMPLES, Example
+from tests.mechanisms.examples import EXAMPLES
 
 import sfumato as sf
 from sfumato.domain import Category, Domain, Numeric
@@ -24,6 +24,7 @@ from sfumato.mine.rules import association_rules
 from sfumato.randomness import seeded
 from sfumato.source import Release
 from sfumato.table import Table
+from sfumato.testing import Example
 
 NO_NUMBERS = (float("nan"), float("inf"), float("-inf"), "nan", "inf", "-inf", "1/0")
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.collect.forging import BASKETS, CASES, Crowd, Forgery, moving_reports, sounded, sounding
-from tests.mechanisms.examples import EXAMPLES, Example, example_ids
-from tests.mechanisms.test_contract import every_report
+from tests.mechanisms.examples import EXAMPLES
 
 from sfumato.collect.alarms import KINDS, RATE, log_change, log_gain, looks
 from sfumato.collect.campaign_file import CampaignFile
@@ -25,6 +24,7 @@ from sfumato.errors import CampaignError
 from sfumato.mechanisms.item_set import ItemSet
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
+from sfumato.testing import Example, every_report
 
 every_case = pytest.mark.parametrize("case", CASES)
 ONE_PER_CENT = 0.01
@@ -38,7 +38,7 @@ COLUMNS = [
 # --- the ranges of chances, against the matrices of the contract
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=example_ids(EXAMPLES))
+@pytest.mark.parametrize("example", EXAMPLES, ids=str)
 def test_no_record_leaves_the_range_of_an_entry(example: Example) -> None:
     mechanism = example.mechanism
     if example.oracle is None and not mechanism.channel.settled:

@@ -13,8 +13,6 @@ from docs_build.blocks import blocks
 from docs_build.case_study import PAGE, SOURCE, bare, printouts, renamed, unprinted
 from sfumato.cli.commands import COMMANDS
 
-pytestmark = pytest.mark.xdist_group("docs")
-
 LINE = re.compile(r"^(under 20k|20k-50k|50k\+) +(no|yes) +([\d,]+) (?:± ([\d,]+)|exact)", re.M)
 
 

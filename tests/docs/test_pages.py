@@ -44,9 +44,6 @@ CODE = re.compile(
 )
 CONTINUED = re.compile(r" \\\n +")
 
-# One worker for all, so that the site is built from what the pages' tests kept.
-pytestmark = pytest.mark.xdist_group("docs")
-
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(DOCS).as_posix())
 def test_every_block_of_a_page_runs(page: Path) -> None:

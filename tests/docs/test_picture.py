@@ -11,8 +11,6 @@ pytest.importorskip("matplotlib")
 
 from docs_build.picture import KEPT, drawn
 
-pytestmark = pytest.mark.xdist_group("docs")  # with the pages, whose outcomes it takes
-
 
 def numbers(picture: str) -> list[float]:
     """Where everything stands in a picture."""

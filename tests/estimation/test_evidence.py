@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from tests.mechanisms.examples import EXAMPLES, Example, example_ids
+from tests.mechanisms.examples import EXAMPLES
 
 import sfumato as sf
 from sfumato.domain import Category, Cells, Domain
@@ -20,9 +20,10 @@ from sfumato.estimation.several import SummedEvidence, pooled, summed
 from sfumato.randomness import seeded
 from sfumato.source import Release
 from sfumato.table import Table, perturb_table
+from sfumato.testing import Example
 
 ROWS = 2000
-every_example = pytest.mark.parametrize("example", EXAMPLES, ids=example_ids(EXAMPLES))
+every_example = pytest.mark.parametrize("example", EXAMPLES, ids=str)
 
 
 @cache

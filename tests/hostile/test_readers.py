@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.hostile.meter import PATIENCE, Forked
 from tests.hostile.readers import (
     CAMPAIGN,
     CAMPAIGNS,
@@ -27,77 +26,12 @@ from tests.hostile.readers import (
 from tests.hostile.test_corpus import check_told
 
 from sfumato.errors import FileError
-from sfumato.received import LONGEST_WAIT, MOST_JSON_BYTES, read_octets, read_text
+from sfumato.received import MOST_JSON_BYTES, read_octets, read_text
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes")
 
 MOST_SECONDS = 2.0  # of work, and of waiting for a pipe; other work on the machine is not counted
 MOST_BYTES = 200 << 20  # above what the commands take once they are imported
-PATIENCE = 10  # seconds after which a command is taken to wait for ever, and is ended
-
-# A process that has imported the commands and is forked for each: what is measured is the reading.
-PROGRAM = """
-import json, os, signal, sys, time
-import sfumato.cli, sfumato.cli.commands as commands
-for name in commands.COMMANDS:
-    commands.loaded(name)
-import sfumato.collect.client, sfumato.collect.campaign_file, sfumato.collect.store.opening
-import sfumato.verbs, pyarrow.csv, pyarrow.parquet, uvicorn, duckdb
-if os.fork() == 0:
-    os._exit(0)
-ready = os.wait4(-1, 0)[2].ru_maxrss
-for line in sys.stdin:
-    order, start = json.loads(line), time.monotonic()
-    child = os.fork()
-    if child == 0:
-        signal.alarm(order["patience"])
-        os.chdir(order["folder"])
-        for number, name in enumerate((os.devnull, "out", "err")):
-            mode = os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-            os.dup2(os.open(name, mode), number)
-        try:
-            sfumato.cli.app(order["arguments"])
-        except SystemExit as end:
-            sys.stdout.flush(), sys.stderr.flush()
-            os._exit(end.code or 0)
-        finally:
-            os._exit(77)
-    _, status, used = os.wait4(child, 0)
-    code = os.waitstatus_to_exitcode(status)
-    busy, whole = used.ru_utime + used.ru_stime, time.monotonic() - start
-    above = max(0, used.ru_maxrss - ready) << 10
-    print(json.dumps([code, min(whole, busy + order["wait"]), above]), flush=True)
-"""
-
-
-class Forked:
-    """Runs commands, each in a process forked from one that is ready."""
-
-    def __init__(self) -> None:
-        self._server = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
-        )
-
-    def run(self, arguments: tuple[str, ...], folder: Path) -> tuple[int, str, float, int]:
-        """How a command ended, what it said, and what it took of time and memory."""
-        assert self._server.stdin is not None and self._server.stdout is not None
-        order = {
-            "arguments": arguments,
-            "folder": str(folder),
-            "patience": PATIENCE,
-            "wait": LONGEST_WAIT,
-        }
-        print(json.dumps(order), file=self._server.stdin, flush=True)
-        code, seconds, memory = json.loads(self._server.stdout.readline())
-        said = (folder / "err").read_text(encoding="utf-8", errors="replace")
-        return code, said, seconds, memory
-
-    def close(self) -> None:
-        self._server.communicate()
 
 
 @pytest.fixture(scope="module")

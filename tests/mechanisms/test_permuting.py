@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.mechanisms.acceptance import REJECT, independence
 from tests.mechanisms.examples import RECORD
 
 from sfumato.domain import Domain, Items
@@ -14,6 +13,7 @@ from sfumato.errors import ParameterError, PrivacyError, SchemaError
 from sfumato.mechanisms.permuting import Permuting
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
+from sfumato.testing import REJECT, independence
 
 RECORDS = (np.arange(60_000, dtype=np.uint8) % 2, np.arange(60_000, dtype=np.uint8) % 3)
 

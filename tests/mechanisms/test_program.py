@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.mechanisms.acceptance import REJECT, fit
-from tests.mechanisms.examples import EXAMPLES, axis_codes
+from tests.mechanisms.examples import EXAMPLES
 from tests.mechanisms.outcomes import WIDEST, every_record, exact_gamma, report_law
 from tests.mechanisms.programs import CASES, QUESTIONNAIRE, STEPS, Case
 
 from sfumato.bits import Bits
 from sfumato.domain import Category, Columns, Domain, Items, Numeric
 from sfumato.errors import FileError, ParameterError, PrivacyError, SfumatoError
+from sfumato.mechanisms.base import axis_codes
 from sfumato.mechanisms.bitflip import BitFlip, ItemFlips
 from sfumato.mechanisms.combined import Combined
 from sfumato.mechanisms.cut_and_paste import CutAndPaste
@@ -33,6 +33,7 @@ from sfumato.mechanisms.steps import Deal, Diagonal, Draws, Kary, Spread, Step
 from sfumato.mechanisms.unary import UnaryEncoding
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
+from sfumato.testing import REJECT, fit
 
 
 def can_be_counted(program: Program) -> bool:
@@ -98,10 +99,10 @@ def test_the_exact_law_is_the_channel_of_the_mechanism(case: Case) -> None:
     for record in every_record(case.program):
         column = np.zeros(matrix.shape[0])
         for report, chance in report_law(case.program, record).items():
-            codes = axis_codes(mechanism.reports, as_columns(mechanism.reports, report))
+            codes = axis_codes(as_columns(mechanism.reports, report))
             place = np.ravel_multi_index([int(code[0]) for code in codes], mechanism.reports.shape)
             column[place] += float(chance)
-        codes = axis_codes(mechanism.domain, as_columns(mechanism.domain, record))
+        codes = axis_codes(as_columns(mechanism.domain, record))
         truth = np.ravel_multi_index([int(code[0]) for code in codes], mechanism.domain.shape)
         np.testing.assert_allclose(column, matrix[:, truth], atol=1e-9)
 

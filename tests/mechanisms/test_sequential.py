@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.mechanisms.acceptance import REJECT, fit
-from tests.mechanisms.examples import RANDOM_MATRIX, RECORD, uneven
+from tests.mechanisms.examples import RANDOM_MATRIX, RECORD
 from tests.mechanisms.test_gamma_diagonal import domain_of
 
 from sfumato.errors import ParameterError
@@ -17,6 +16,7 @@ from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mechanisms.matrix import UserMatrix
 from sfumato.mechanisms.sequential import DenseSums, DiagonalSums, PartialSums, sample_sequentially
 from sfumato.randomness import seeded
+from sfumato.testing import REJECT, fit, uneven
 
 ROWS = 300_000
 

@@ -16,13 +16,13 @@ import pytest
 from tests.collect.browser.collector import STATIC, Collector
 from tests.collect.browser.scripts import run
 from tests.collect.vectors.vectors import INTEGERS, VECTORS, integers, made, records, written
-from tests.mechanisms.acceptance import fit
 from tests.mechanisms.outcomes import report_law
 from tests.mechanisms.programs import CASES, STEPS, Case
 from tests.mechanisms.test_program import CHANGES, COUNTED, DIAGONAL, off_by_one
 
 from sfumato.errors import SfumatoError
 from sfumato.mechanisms.program import Program
+from sfumato.testing import fit
 
 RUNNER = VECTORS.parent / "run.mjs"
 pytestmark = pytest.mark.xdist_group("browser")
