@@ -18,7 +18,7 @@ from sfumato.errors import DataError, EstimationError, ParameterError
 from sfumato.estimation.estimate import Answer
 from sfumato.mine.features import Problem, assigned, attributes_of, likelihoods, read_records
 from sfumato.mine.quality import Quality
-from sfumato.result import Result
+from sfumato.result import Tabular
 from sfumato.table import Table
 from sfumato.view import ColumnView, View
 
@@ -27,7 +27,7 @@ CHUNK = 1 << 14  # reports at a time: a posterior has one number for each report
 
 
 @checked
-class Classifier(ABC, Result):
+class Classifier(ABC, Tabular):
     """What every classifier does: `fit` on a source, `predict` and `predict_proba` on records, true
     or perturbed.
 
@@ -222,11 +222,6 @@ class Classifier(ABC, Result):
         """What was learned as an Arrow table."""
         self._check_fitted()
         return super().to_arrow()
-
-    def plot(self, *, axes: Any = None) -> Any:
-        """What was learned as a picture; the axes it was drawn on."""
-        self._check_fitted()
-        return super().plot(axes=axes)
 
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self).__init__).parameters

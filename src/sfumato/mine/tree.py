@@ -449,6 +449,11 @@ class DecisionTree(Classifier):
         self._check_fitted()
         return self.tree_.text()
 
+    def plot(self, *, axes: Any = None) -> Any:
+        """The tree from left to right; the axes it was drawn on."""
+        self._check_fitted()
+        return self.tree_.plot(axes=axes)
+
     def _learned(self) -> View:
         return replace(self.tree_.view(), notes=self.notes_)
 
