@@ -108,23 +108,10 @@ class Audit(Result):
 
     def view(self) -> View:
         """All of it: what attackers learn, what was measured, every check, what is not covered."""
-        names = [check.name for check in self.checks]
-        checks = (
-            ColumnView("what should hold", names, field="check", kind="string"),
-            ColumnView(
-                "p-value",
-                [check.p_value for check in self.checks],
-                words="{:.2g}".format,
-                field="p_value",
-                kind="double",
-            ),
-            ColumnView(
-                "where it holds least",
-                [check.detail for check in self.checks],
-                field="detail",
-                kind="string",
-            ),
-            ColumnView("", [c in self.failed for c in self.checks], field="failed", kind="bool"),
+        checks = TableView.of(
+            ("what should hold", "p-value", "where it holds least", ""),
+            [(each.name, each.p_value, each.detail, each in self.failed) for each in self.checks],
+            fields=("check", "p_value", "detail", "failed"),
         )
         title = f"checks (a p-value below {self.threshold:.2g} fails)"
         against = View("against the promise", self.violations)
@@ -135,7 +122,7 @@ class Audit(Result):
             tables=self._guessed(self.attacks, "guessed right, in per cent"),
             sections=(
                 *([against] if self.violations else []),
-                View(title, tables=(TableView(checks),), notes=LIMITS),
+                View(title, tables=(checks,), notes=LIMITS),
             ),
         )
 

@@ -172,9 +172,8 @@ class NaiveBayes(Classifier):
                     names.append((feature.name, feature.cells.labels[cell], str(label)))
                     shares.append(Answer(float(share[place, cell]), float(errors[place, cell])))
                     people.append(Answer(float(count[place, cell]), float(stderr[place, cell])))
-        parts = zip(("column", "value", "class"), zip(*names, strict=True), strict=True)
-        labels = [ColumnView("", part, field=name) for name, part in parts]
-        return TableView([*labels, *figures(shares, people)])
+        labels = TableView.of(("", "", ""), names, fields=("column", "value", "class"))
+        return TableView([*labels.columns, *figures(shares, people)])
 
     def plot(self, *, most: int = 5, axes: Any = None) -> Any:
         """The values that speak most for each class, with 95 % intervals; the axes they were drawn

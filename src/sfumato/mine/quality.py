@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sfumato import plots
 from sfumato.errors import DataError
 from sfumato.result import Result
-from sfumato.view import Chart, ColumnView, TableView, View
+from sfumato.view import Chart, TableView, View
 
 Codes = NDArray[Any]
 
@@ -134,7 +134,6 @@ class Quality(Result):
             for place, truth in enumerate(self.classes)
             for other, predicted in enumerate(self.classes)
         ]
-        parts = zip(("truth", "predicted", "count"), zip(*pairs, strict=True), strict=True)
         return View(
             facts=self.figures,
             charts=(Chart(partial(plots.confusion, self.classes, self.confusion)),),
@@ -144,7 +143,7 @@ class Quality(Result):
                     [(name, *row) for name, row in rows],
                     "how many of each class were taken for which",
                 ),
-                TableView([ColumnView("", part, field=name) for name, part in parts]),
+                TableView.of(("", "", ""), pairs, fields=("truth", "predicted", "count")),
             ),
             notes=self.verdict,
         )
