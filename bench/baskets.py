@@ -32,17 +32,18 @@ from bench.svsm import Baskets, Itemset, Svsm
 from sfumato.bits import Bits
 from sfumato.datasets.loaders import data_directory
 from sfumato.domain import Domain, Items
-from sfumato.engines.rounds import RoundsSource
-from sfumato.estimation.heard import Heard
-from sfumato.estimation.rounds import Rounds
+from sfumato.engines.series import RoundSeries
+from sfumato.estimation.pooled_rounds import PooledRounds
+from sfumato.estimation.round_tally import RoundTally
 from sfumato.estimation.supports.asked import AskedSupports
+from sfumato.mechanisms.in_rounds import ROUNDS
 from sfumato.mechanisms.item_set import ItemSet, collision_variance
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream, secure, seeded
 from sfumato.source import Release
 from sfumato.table import Provenance, Table
-from sfumato.table.turns import ROUNDS, Turn
+from sfumato.table.round import Round
 
 TOP = 64
 LN19 = math.log(19)
@@ -102,7 +103,7 @@ compared with the better of both, which is harder than the study's figures.
 
 A seed repeats its sample, its rounds and its reports. F1 and squared errors are of seeds 0 to 9,
 ours and the peer's in one run. Sections named uneven (`python -m bench.uneven`) are of few people
-and of uneven sizes, which nothing was chosen on but for three seeds of each kind.
+and of uneven sizes, which nothing was chosen on but for three seeds of each class.
 """
 
 
@@ -140,13 +141,13 @@ def true_top(data: Baskets, times: np.ndarray, top: int) -> dict[Itemset, float]
     return dict(sorted(found.items(), key=lambda each: -each[1])[:top])
 
 
-def asked_in_rounds(people: Baskets, epsilon: float, rng: Keystream) -> RoundsSource:
+def asked_in_rounds(people: Baskets, epsilon: float, rng: Keystream) -> RoundSeries:
     """The releases of all rounds, through the real client."""
     domain = Domain((Items("items", tuple(map(str, range(people.universe)))),))
-    turn, releases = Turn.first(rng), list[Release]()
+    turn, releases = Round.first(rng), list[Release]()
     for _ in range(ROUNDS):
         mechanism = (
-            RoundsSource.of(releases).following(TOP)
+            RoundSeries.of(releases).next_round(TOP)
             if releases
             else ItemSet.promising(Guarantee.from_epsilon(epsilon), domain)
         )
@@ -156,24 +157,24 @@ def asked_in_rounds(people: Baskets, epsilon: float, rng: Keystream) -> RoundsSo
         provenance = Provenance(mechanism, rng.secure, turn=turn)
         releases.append(Release.of(replace(table, provenance=provenance)))
         turn = turn.next
-    return RoundsSource.of(releases)
+    return RoundSeries.of(releases)
 
 
 def said(people: Baskets, epsilon: float, seed: int, kept: Path | None = None) -> AskedSupports:
     """What all rounds say of itemsets; as they said it before, where that was kept."""
     if kept is not None and kept.exists():
-        rounds = Rounds(_afresh(pickle.loads(kept.read_bytes())), people.universe)
+        rounds = PooledRounds(_afresh(pickle.loads(kept.read_bytes())), people.universe)
     else:
-        rounds = asked_in_rounds(people, epsilon, seeded(seed)).rounds
+        rounds = asked_in_rounds(people, epsilon, seeded(seed)).pooled
         if kept is not None:
-            kept.write_bytes(pickle.dumps(rounds.heard))
+            kept.write_bytes(pickle.dumps(rounds.tallies))
     return AskedSupports(tuple(map(str, range(people.universe))), people.rows, rounds)
 
 
-def _afresh(heard: Sequence[Heard]) -> tuple[Heard, ...]:
-    """What was heard, without what was worked out of it when it was kept."""
+def _afresh(tally: Sequence[RoundTally]) -> tuple[RoundTally, ...]:
+    """What was tally, without what was worked out of it when it was kept."""
     return tuple(
-        replace(each, tiers=None if each.tiers is None else replace(each.tiers)) for each in heard
+        replace(each, tiers=None if each.tiers is None else replace(each.tiers)) for each in tally
     )
 
 

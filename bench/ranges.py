@@ -26,15 +26,15 @@ import pyarrow.csv
 from bench import percent
 from bench.hdg import Hybrid
 from sfumato.domain import Domain, Numeric, code_dtype
+from sfumato.mechanisms.in_rounds import NUMBER_SHARES
 from sfumato.mechanisms.square_wave import SquareWave
 from sfumato.mine.cube import query
+from sfumato.model.fitted import reports_of
 from sfumato.model.numbers import NumberModel
-from sfumato.model.rounds import asked_after, reports_of
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
 from sfumato.source import Source, perturb
 from sfumato.table import Table
-from sfumato.table.turns import NUMBER_SHARES
 
 SEEDS = 10
 KINDS = {2: 200, 3: 50, 4: 50}  # how many ranges of so many numbers; those of two differ most
@@ -135,7 +135,8 @@ def model_of(table: Table, gamma: float, seed: int) -> Source:
     ]
     wave = SquareWave.promising(Guarantee(gamma), table.domain)
     one = perturb(groups[0], wave, seeded(2 * seed))
-    two = perturb(groups[1], asked_after(one, groups[1].rows), seeded(2 * seed + 1))
+    asked = SquareWave.rounds.following(one, groups[1].rows, 0)
+    two = perturb(groups[1], asked, seeded(2 * seed + 1))
     return NumberModel.of(reports_of([one, two]), {})
 
 

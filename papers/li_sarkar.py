@@ -23,6 +23,7 @@ from sfumato.publish.identify import Risk, risk_of, status_of
 from sfumato.publish.records import attribute_of, columns_of, patterns, records_of
 from sfumato.publish.swap import METHODS, SwapReport, swap
 from sfumato.randomness import Keystream, seeded
+from sfumato.renderers.frames import json_value
 
 __all__ = [
     "PAPER_TABLE_4",
@@ -107,7 +108,7 @@ class WorkedExample:
         return {
             "identifiable": {
                 "paper": {"unique": 6, "collective": 6, "groups": 3},
-                "ours": self.risk.to_dict(),
+                "ours": json_value(self.risk),
             },
             "phase_one_drift": {"paper": 0, "ours": self.flows.drift},
             "objective_after_phase_one": {"paper": 4.0718, "ours": self.phase_one},
@@ -229,7 +230,7 @@ def census(
 
 def _identifiable(risk: Risk) -> dict[str, Any]:
     paper = {"records": 25_049, "identifiable": 18_278, "unique": 11_470}
-    return {"paper": paper, "ours": {name: risk.to_dict()[name] for name in paper}}
+    return {"paper": paper, "ours": {name: getattr(risk, name) for name in paper}}
 
 
 def _rows(reports: dict[str, SwapReport]) -> list[dict[str, Any]]:

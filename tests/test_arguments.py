@@ -66,7 +66,7 @@ NOT_CALLED = {
 }
 # What a mechanism answers to the library itself, which asks with arrays and cells that it has
 # worked out: of these the kinds are checked at every call, what they hold is not.
-INNER = ("randomise", "observe_private", "private_likelihood", "most_likely", "foretold")
+INNER = ("randomise", "observe_private", "private_likelihood", "most_likely", "predicted_variance")
 HELD = ("[]", "an array")
 LONGEST = 500
 TRIED = 7  # of the wrong values, for each argument
@@ -722,14 +722,6 @@ def of_mechanisms(folder: Path) -> dict[str, Call]:
             name: (kind, given),
             f"{name}.channel_over": (mechanism.channel_over, {"axes": [0]}),
             f"{name}.private_channel_over": (mechanism.private_channel_over, {"axes": [0]}),
-            f"{name}.foretold": (
-                mechanism.foretold,
-                {"cells": cells, "weights": np.ones(shape), "shares": np.full(shape, 1 / 8)},
-            ),
-            f"{name}.tells": (
-                mechanism.tells,
-                {"names": [domain.axes[0].name], "people": 1000.0},
-            ),
             f"{name}.from_options": (
                 kind.from_options,
                 {
@@ -772,6 +764,12 @@ def of_mechanisms(folder: Path) -> dict[str, Call]:
             f"{name}.promising": (kind.promising, {"guarantee": guarantee, "domain": domain}),
             f"{name}.remarks": (mechanism.remarks, {"given": {}}),
         }
+        if mechanism.prediction is not None:
+            asked = {"cells": cells, "weights": np.ones(shape), "shares": np.full(shape, 1 / 8)}
+            made[f"{name}.predicted_variance"] = (mechanism.predicted_variance, asked)
+        if mechanism.scope is not None:
+            asked = {"names": [domain.axes[0].name], "people": 1000.0}
+            made[f"{name}.tells"] = (mechanism.tells, asked)
         if hasattr(kind, "item_channel"):
             made[f"{name}.item_channel"] = (mechanism.item_channel, {"items": [0]})
     shop, sex = thing("shop"), thing("domain").project(["sex"])

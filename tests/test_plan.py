@@ -23,6 +23,8 @@ from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.combined import Combined
 from sfumato.mechanisms.cut_and_paste import CutAndPaste
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
+from sfumato.mechanisms.in_rounds import SHARES
+from sfumato.mechanisms.item_set import CAP, WANTED, ItemSetInRounds, how_many
 from sfumato.mechanisms.questionnaire import Questionnaire
 from sfumato.mechanisms.randomized_gamma import RandomizedGamma
 from sfumato.mechanisms.retention import Retention
@@ -31,7 +33,6 @@ from sfumato.mine.cube import query
 from sfumato.plan import Candidate, Plan, plan_release, privacy_curve
 from sfumato.plan.planning import HOPELESS, PrivacyCurve, _nearest
 from sfumato.plan.prediction import Item, itemset_variance
-from sfumato.plan.rounds import CAP, SHARES, WANTED, InRounds, how_many
 from sfumato.plan.workload import PlanWorkload, predict
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
@@ -184,7 +185,7 @@ def test_the_promise_is_said_in_words(census: Plan) -> None:
     assert shown["mechanisms"][0]["worst_posterior"] == {"rho1": 0.05, "rho2": pytest.approx(0.5)}
     few = {"unary", "subset-selection", "hadamard"}  # CENSUS has more records than they tell apart
     assert set(shown["refused"]) >= {"permuting", "fp-nfp", "matrix"} | few
-    for table in census.view().all_tables():
+    for table in (each for part in census.view().parts() for each in part.tables):
         assert len({len(column.values) for column in table.columns}) == 1
 
 
@@ -484,7 +485,7 @@ def test_a_number_that_fewer_are_asked_about_is_foretold_less_well() -> None:
     errors = []
     for number in (1, 2, 4):
         asked = SquareWave.promising(Guarantee(19), Domain((age, *others[: number - 1])))
-        errors.append(asked.foretold([age.cells()], half, even))
+        errors.append(asked.predicted_variance([age.cells()], half, even))
     assert errors[0] > 0.2  # of one that all were asked about, much is already known
     assert 1.5 * errors[0] < errors[1] and 1.5 * errors[1] < errors[2]
 
@@ -540,14 +541,14 @@ def test_a_rare_candidate_of_a_round_has_the_variance_of_its_design(gamma: int) 
     coins of their own.
     """
     shop = Domain((Items("items", tuple(map(str, range(300)))),))
-    asked = InRounds.promising(Guarantee(gamma), shop)
+    asked = ItemSetInRounds.promising(Guarantee(gamma), shop)
     pair = [shop.attributes[0].item_cells(label) for label in ("1", "2")]
     total = how_many(WANTED, gamma) + CAP * gamma
     later = sum(SHARES[1:])
 
     def foretold(held: float) -> float:
         weights = np.array([[0.0, 0.0], [0.0, 1.0]])
-        return asked.foretold(pair, weights, np.array([[1 - held, 0.0], [0.0, held]]))
+        return asked.predicted_variance(pair, weights, np.array([[1 - held, 0.0], [0.0, held]]))
 
     assert foretold(0.0) == pytest.approx((total - 1) / (gamma - 1) ** 2 / later)
     coins = [chance * (1 - chance) for chance in (gamma / total, 1 / total)]

@@ -93,7 +93,7 @@ def test_folded_questions_are_foretold_by_their_least_squares(gamma: int) -> Non
     names = ("c0", "c2")
     cells = [domain[name].cells() for name in names]
     shares, units = np.full((8, 8), 1 / 64), np.eye(64).reshape(64, 8, 8)
-    foretold = np.mean([mechanism.foretold(cells, unit, shares) for unit in units])
+    foretold = np.mean([mechanism.predicted_variance(cells, unit, shares) for unit in units])
     truth = np.histogram2d(table.columns[0], table.columns[2], bins=(8, 8))[0]
     releases = [perturb(table, mechanism, seeded(seed)) for seed in range(repeats)]
     off = [release.marginal(names).value - truth for release in releases]
@@ -165,7 +165,7 @@ def test_what_only_a_model_answers_is_marked() -> None:
     assert plan.best.modelled == (False, False, True, True, True, True)
     first, errors = (
         {column.head: column.cells[0] for column in table.seen}
-        for table in (plan.view().tables[0], plan.view().all_tables()[2])
+        for table in (plan.view().tables[0], plan.view().sections[2].tables[0])
     )
     assert first["answered by"] == "model" and "a model answers" in plan.sentences()[-1].lower()
     marks = [errors[str(length)].endswith("(model)") for length in range(1, 7)]

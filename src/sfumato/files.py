@@ -1,5 +1,5 @@
 """Files that are there whole or not at all: written under a temporary name beside their own, put on
-disk, and only then given their name.
+disk, and only then given their name; and the folders in which a user's own are kept.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 from sfumato.errors import FileError, SfumatoError
 
@@ -21,6 +21,26 @@ OVERWRITE = "use --force, in Python force=True, to overwrite it"
 LONGEST_NAME = 255  # bytes of a file's name, on the file systems in use
 # What a file system says that has no hard links, or cannot sync a folder.
 CANNOT = {errno.EPERM, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK}
+
+
+# The variable that names a folder, and where it is else, below the user's own.
+PLACES = {
+    "win32": {
+        "data": ("LOCALAPPDATA", "AppData/Local"),
+        "config": ("APPDATA", "AppData/Roaming"),
+        "cache": ("LOCALAPPDATA", "AppData/Local"),
+    },
+    "darwin": {
+        "data": ("", "Library/Application Support"),
+        "config": ("", "Library/Application Support"),
+        "cache": ("", "Library/Caches"),
+    },
+}
+XDG = {
+    "data": ("XDG_DATA_HOME", ".local/share"),
+    "config": ("XDG_CONFIG_HOME", ".config"),
+    "cache": ("XDG_CACHE_HOME", ".cache"),
+}
 
 
 @contextmanager
@@ -123,6 +143,18 @@ def sync_folder(folder: Path) -> None:
             raise
     finally:
         os.close(handle)
+
+
+def user_folder(kind: Literal["data", "config", "cache"]) -> Path | None:
+    """Our folder for what must not be lost, for settings (which XDG_CONFIG_HOME moves anywhere), or
+    for what can be made again; None for an account without a home.
+    """
+    variable, below = PLACES.get(sys.platform, XDG)[kind]
+    moved = os.environ.get("XDG_CONFIG_HOME") if kind == "config" else None
+    try:
+        return Path(moved or os.environ.get(variable) or Path.home() / below) / "sfumato"
+    except RuntimeError:
+        return None
 
 
 def _beside(path: Path) -> Path:

@@ -1,10 +1,16 @@
-"""Memory: what this machine has, so that what cannot fit is refused before it is begun."""
+"""Memory: what this machine has, so that what cannot fit is refused before it is begun; and results
+that are kept in it, the oldest giving way.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
 
 from sfumato.errors import ParameterError
+
+T = TypeVar("T")
 
 HELD = 0.5  # of all memory that one command may take
 
@@ -38,3 +44,35 @@ def _rounded(number: int) -> int:
     """A number to two figures, downwards."""
     size = 10 ** max(0, len(str(number)) - 2)
     return number // size * size
+
+
+def _one(_: object) -> int:
+    return 1
+
+
+class Recent(Generic[T]):
+    """Results under their keys, the oldest forgotten where all together are larger than `most`, by
+    their number unless their size is given.
+
+    >>> words: Recent[str] = Recent(2)
+    >>> [words.get(key, lambda: key.upper()) for key in "abc"], len(words)
+    (['A', 'B', 'C'], 2)
+    """
+
+    def __init__(self, most: int, size: Callable[[T], int] = _one) -> None:
+        self._most, self._size = most, size
+        self._found: dict[Hashable, T] = {}
+        self._total = 0
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What is kept under a key, made if it is not."""
+        if key not in self._found:
+            made = make()
+            self._total += self._size(made)
+            while self._found and self._total > self._most:
+                self._total -= self._size(self._found.pop(next(iter(self._found))))
+            self._found[key] = made
+        return self._found[key]

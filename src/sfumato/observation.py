@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels import Channel, Product, Retain, Sizes
+from sfumato.channels.base import Dealt, is_exact
 from sfumato.channels.cut import beyond_cutoff, kept_inside
 from sfumato.domain import Cells, Items
 from sfumato.errors import Unanswerable
@@ -232,6 +233,8 @@ class SymbolLaw:
     between: tuple[float, float] = (0.0, 1.0)  # of its chance, whatever the basket
     tiers: tuple[int, ...] = ()  # where each begins
     full: Callable[[NDArray[Any]], tuple[NDArray[Any], NDArray[Any]]] | None = None
+    most_counted: Callable[[float], int] | None = None  # times that a report of so many people's
+    # counts in the estimate with bounded gain; None where no symbol is hashed, and there is none
 
 
 ItemLaw = FlipLaw | CutLaw
@@ -282,11 +285,11 @@ def _renamed_source(source: Any, names: Mapping[str, str]) -> Any:
 
 def _beside(parts: Sequence[Observation]) -> Channel | None:
     """The channel of one noisy part next to columns reported as they are, where it has one."""
-    noisy = [part for part in parts if not part.channel.noiseless]
+    noisy = [part for part in parts if not is_exact(part.channel)]
     if len(noisy) != 1 or parts[-1] is not noisy[0]:
         return None
-    shape = tuple(size for part in parts[:-1] for size in part.channel.inputs)
-    return noisy[0].channel.beside(shape)
+    channel, shape = noisy[0].channel, [s for part in parts[:-1] for s in part.channel.inputs]
+    return channel.beside(tuple(shape)) if isinstance(channel, Dealt) else None
 
 
 def _joined_tally(tallies: Sequence[Tally]) -> Tally:

@@ -65,6 +65,19 @@ def percent(share: float, decimals: int = 1) -> str:
     return f"{100 * share:.{decimals}f} %"
 
 
+def upwards(value: float, figures: int = 4) -> float:
+    """The number rounded up to so many figures: what is shown of a promise is not better than it
+    is. A float that is off in its last digits is not.
+
+    >>> upwards(2.9444), upwards(19.000000000000004), upwards(0.0)
+    (2.945, 19.0, 0.0)
+    """
+    if not value or not math.isfinite(value):
+        return value
+    unit = 10.0 ** (figures - 1 - math.floor(math.log10(abs(value))))
+    return math.ceil(value * unit - 1e-6) / unit
+
+
 def typed(command: str, room: int | None = None) -> list[str]:
     """What to type, a line each, that a shell takes as it is: commands that follow each other
     (`&&`) below one another, one longer than the room in lines that are marked to go on.

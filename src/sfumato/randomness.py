@@ -80,15 +80,9 @@ class Keystream(Unrepeated):
     (True, False)
     """
 
-    def __init__(self, key: bytes, secure: bool = False) -> None:
+    def __init__(self, key: bytes) -> None:
         if len(key) != 32:
             raise ParameterError(f"a key of {len(key)} bytes; a keystream needs one of 32")
-        if secure:
-            raise ParameterError(
-                "a key that is handed over makes no secure keystream: whoever knows it knows the "
-                "noise",
-                hint="call secure(), which has a key of its own",
-            )
         self._secure = False
         self._start(key)
 
@@ -114,10 +108,10 @@ class Keystream(Unrepeated):
     @property
     def key(self) -> bytes:
         """The 256 bits that decide the whole stream: a secret."""
-        self._settle()
+        self._check_process()
         return self._key
 
-    def _settle(self) -> None:
+    def _check_process(self) -> None:
         """Make the stream this process's own: a secure one that came by a fork gets a new key, a
         seeded one, which promises nothing, goes on where it stood.
         """
@@ -136,7 +130,7 @@ class Keystream(Unrepeated):
 
     def fill(self, buffer: NDArray[Any]) -> None:
         """Overwrite a C-contiguous array with keystream bytes."""
-        self._settle()
+        self._check_process()
         view = memoryview(buffer.reshape(-1).view(np.uint8).data)
         with self._lock:
             for start in range(0, len(view), CHUNK):

@@ -60,7 +60,7 @@ _DIGITS = f"[0-9]{{1,{MOST_DIGITS}}}"
 _FRACTION = re.compile(rf"{_DIGITS}(?:/0*[1-9][0-9]{{0,{MOST_DIGITS}}}|\.{_DIGITS})?")
 _BRACKETS = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS = bytes(octet for octet in range(256) if octet not in b"[]{}")
-_SLIPS = (
+_MALFORMED = (
     LookupError,
     TypeError,
     ValueError,
@@ -354,16 +354,16 @@ def _piped(handle: int, what: str, most: int) -> bytes:
 
 
 @contextmanager
-def slips_told(where: str) -> Iterator[None]:
+def refuse_malformed(where: str) -> Iterator[None]:
     """A block in which what no check foresaw becomes one clear error: the file is at fault."""
     try:
         yield
     except SfumatoError:
         raise
-    except _SLIPS as slip:
+    except _MALFORMED as error:
         raise FileError(
-            f"{where} cannot be made sense of ({type(slip).__name__}); it was changed or cut short"
-        ) from slip
+            f"{where} cannot be made sense of ({type(error).__name__}); it was changed or cut short"
+        ) from error
 
 
 def _shallow(octets: bytes) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from sfumato import files
 from sfumato.errors import FileError, ParameterError
 from sfumato.renderers import frames, html, picture, text
-from sfumato.view import View
+from sfumato.view import Chart, View
 
 
 class Shown:
@@ -35,10 +35,11 @@ class Tabular(Shown):
 
     def to_arrow(self) -> Any:
         """Its first table that programs read, as an Arrow table."""
-        framed = [table for table in self.view().all_tables() if table.is_framed]
-        if not framed:
+        tables = (table for part in self.view().parts() for table in part.tables)
+        framed = next((table for table in tables if table.fields), None)
+        if framed is None:
             raise ParameterError("there is no table in this result")
-        return frames.arrow(framed[0])
+        return frames.arrow(framed)
 
     def to_pandas(self) -> Any:
         """The same as a pandas data frame."""
@@ -64,10 +65,8 @@ class Result(Tabular):
 
     def plot(self, *, axes: Any = None) -> Any:
         """Its picture; the axes it was drawn on."""
-        charts = self.view().charts
-        if not charts:
-            raise ParameterError("there is nothing to draw of this result")
-        return charts[0].draw() if axes is None else charts[0].draw(axes=axes)
+        draw = first_chart(self.view()).draw
+        return draw() if axes is None else draw(axes=axes)
 
 
 class Record(Result):
@@ -86,7 +85,15 @@ def save_view(view: View, path: str | Path) -> None:
     if form == "html":
         write_whole(path, html.page(view).encode("utf-8"))
     else:
-        write_whole(path, picture.image(view.charts[0].draw(), form))
+        write_whole(path, picture.image(first_chart(view).draw(), form))
+
+
+def first_chart(view: View) -> Chart:
+    """The first picture of a view or of its sections."""
+    chart = next((chart for part in view.parts() for chart in part.charts), None)
+    if chart is None:
+        raise ParameterError("there is nothing to draw of this result")
+    return chart
 
 
 def write_whole(path: str | Path, content: bytes) -> None:

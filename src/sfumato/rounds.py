@@ -8,7 +8,6 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,31 +16,28 @@ from sfumato.arguments import shown
 from sfumato.counting.base import Counter
 from sfumato.domain import Domain
 from sfumato.engines import open_source
-from sfumato.engines.rounds import WANTED, RoundsSource
+from sfumato.engines.series import RoundSeries
 from sfumato.errors import DataError, ParameterError, SchemaError, listing
 from sfumato.mechanisms.base import Mechanism
-from sfumato.mechanisms.item_set import ItemSet, simple
-from sfumato.mechanisms.ranges import Ranges
-from sfumato.mechanisms.square_wave import SquareWave
-from sfumato.model.rounds import asked_after
+from sfumato.mechanisms.in_rounds import IN_ROUNDS, ROUNDS
+from sfumato.mechanisms.item_set import WANTED
+from sfumato.mechanisms.registry import round_design
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream
 from sfumato.source import Release, Source
 from sfumato.table import Provenance
-from sfumato.table.followers import Follower
-from sfumato.table.turns import NUMBER_SHARES, ROUNDS, Turn
+from sfumato.table.round import Round, RoundLock, check_unasked
 
-ITEM_SET, RANGES = "item-set", "ranges"
 MOST_FOUND = 4096  # itemsets that rounds may look for
 
 
 @dataclass(frozen=True)
-class Tongue:
+class Spelling:
     """How an option is written: as in the shell, or as in Python.
 
-    >>> Tongue(shell=True)("after", "ONE", "TWO"), Tongue()("after", "ONE", "TWO")
+    >>> Spelling(shell=True)("after", "ONE", "TWO"), Spelling()("after", "ONE", "TWO")
     ('--after ONE --after TWO', "after=['ONE', 'TWO']")
-    >>> Tongue(shell=True)("gamma", 19), Tongue()("gamma", 19), Tongue()("round")
+    >>> Spelling(shell=True)("gamma", 19), Spelling()("gamma", 19), Spelling()("round")
     ('--gamma 19', 'gamma=19', 'round')
     """
 
@@ -56,18 +52,6 @@ class Tongue:
 
 
 @dataclass(frozen=True)
-class People:
-    """Those of whom a round asks some: the columns they are read by, how many they are once someone
-    counts, what messages call their data, and what refuses a turn that was asked before.
-    """
-
-    domain: Domain
-    count: Callable[[], int]
-    where: str
-    unasked: Callable[[Turn], None]
-
-
-@dataclass(frozen=True)
 class RoundWanted:
     """A round that somebody wants asked: what was said of it, None where nothing was."""
 
@@ -78,8 +62,10 @@ class RoundWanted:
     guarantee: Guarantee | None = None
     given: Mapping[str, Any] = field(default_factory=dict)  # the mechanism's own options
     copies: int = 1
-    tongue: Tongue = Tongue()
+    spell: Spelling = Spelling()
     data: Any = None  # the people: a file, or whatever they are in
+    output: Path | None = None  # where reports are written, if anywhere yet
+    force: bool = False  # whether another file there may be replaced
 
     @classmethod
     def of(cls, number: int | None, **said: Any) -> RoundWanted | None:
@@ -87,20 +73,20 @@ class RoundWanted:
         if number is not None:
             return cls(number, **said)
         if said["after"] or said["find"] is not None:
-            spell = said["tongue"]
+            spell = said["spell"]
             raise ParameterError(
                 f"{spell('after')} and {spell('find')} are of rounds", hint=f"add {spell('round')}"
             )
         return None
 
     def __post_init__(self) -> None:
-        spell = self.tongue
+        spell = self.spell
         if not 1 <= self.number <= ROUNDS:
             raise ParameterError(f"{spell('round', self.number)}; there are rounds 1 to {ROUNDS}")
-        if self.mechanism not in (None, ITEM_SET, RANGES):
+        if self.mechanism not in (None, *IN_ROUNDS):
             raise ParameterError(
-                f"rounds are asked by {ITEM_SET} or {RANGES}, not by {self.mechanism}",
-                hint=f"leave {spell('mechanism')} out, or use {spell('mechanism', RANGES)} for "
+                f"rounds are asked by {' or '.join(IN_ROUNDS)}, not by {self.mechanism}",
+                hint=f"leave {spell('mechanism')} out, or use {spell('mechanism', 'ranges')} for "
                 "numbers",
             )
         if self.find is not None and not 1 <= self.find <= MOST_FOUND:
@@ -112,7 +98,7 @@ class RoundWanted:
         self._check_before()
 
     def _check_before(self) -> None:
-        spell, named = self.tongue, len(self.after)
+        spell, named = self.spell, len(self.after)
         if self.number == 1 and self.after:
             raise ParameterError("round 1 comes after nothing", hint=f"leave {spell('after')} out")
         if named != self.number - 1:
@@ -124,117 +110,87 @@ class RoundWanted:
                 hint=f"name each: {spell('after', *files)}",
             )
 
-    def first(self, domain: Domain, rng: Keystream) -> tuple[Mechanism, Turn]:
+    def asked(
+        self, domain: Domain, count: Callable[[], int], where: str, rng: Keystream
+    ) -> tuple[Mechanism, Round]:
+        """What the people of this round are asked, refused where they were asked before: those with
+        these columns, as many as someone counts, whose data messages call so.
+        """
+        if self.number == 1:
+            return self._first(domain, rng)
+        return self._following(domain, count, where)
+
+    def _check_unasked(self, asked: Round) -> None:
+        if self.marked is None:
+            return
+        if self.output is None:
+            check_unasked(self.marked, asked)
+        else:
+            RoundLock(asked, self.output).check(self.marked, force=self.force)
+
+    def keep(self, asked: Round, release: str | None) -> bool:
+        """Remember beside a file that this round was asked, if anything can."""
+        if self.marked is None or self.output is None:
+            return False
+        RoundLock(asked, self.output, release).keep(self.marked)
+        return True
+
+    def _first(self, domain: Domain, rng: Keystream) -> tuple[Mechanism, Round]:
         """What the first group is asked: any item, or one number."""
         if self.guarantee is None:
             raise ParameterError(
                 "it is not said what the rounds should promise",
-                hint=f"give {self.tongue('gamma', 19)}",
+                hint=f"give {self.spell('gamma', 19)}",
             )
-        if self.mechanism == RANGES:
-            self._check_several(domain)
-            wave = SquareWave.promising(self.guarantee, domain, **self.given)
-            return wave, Turn.first(rng, NUMBER_SHARES)
-        return ItemSet.promising(self.guarantee, domain, **self.given), Turn.first(rng)
+        design = round_design(self.mechanism or IN_ROUNDS[0])
+        mechanism = design.first(self.guarantee, domain, **self.given)
+        first = Round.first(rng, design.shares)
+        self._check_unasked(first)
+        return mechanism, first
 
-    def _check_several(self, domain: Domain) -> None:
-        if len(domain.private) < 2:
-            raise SchemaError(
-                "ranges asks about two columns at once, and this schema has one",
-                hint=f"use {self.tongue('mechanism', SquareWave.name)}, without rounds",
-            )
-
-    def following(self, people: People) -> tuple[Mechanism, Turn]:
+    def _following(
+        self, domain: Domain, count: Callable[[], int], where: str
+    ) -> tuple[Mechanism, Round]:
         """What this group is asked, by what the groups before said."""
-        before = opened_rounds(self.after)
-        numbers = isinstance(before[0].mechanism, SquareWave | Ranges)
-        if before[0].provenance.turn is not None:
-            self._check_mechanism(RANGES if numbers else ITEM_SET)
-        return (self._second if numbers else self._candidates)(before, people)
-
-    def _check_mechanism(self, theirs: str) -> None:
-        """Refuse a mechanism other than the one by which the series is asked."""
-        if self.mechanism not in (None, theirs):
-            spell = self.tongue
+        series = RoundSeries.of(opened_rounds(self.after))
+        spell, design, last = self.spell, series.design, series.turns[-1]
+        if self.mechanism not in (None, design.asked_by):
             raise ParameterError(
-                f"{spell('after')} is a round of {theirs}, and {spell('mechanism', self.mechanism)}"
-                " is none of that series",
+                f"{spell('after')} is a round of {design.asked_by}, and "
+                f"{spell('mechanism', self.mechanism)} is none of that series",
                 hint=f"leave {spell('mechanism')} out: it is that of the rounds before",
             )
-
-    def _candidates(self, releases: Sequence[Release], people: People) -> tuple[Mechanism, Turn]:
-        """What the next group is asked about its baskets."""
-        before, domain = RoundsSource.of(releases), people.domain
-        if before.turn.round != len(self.after):
+        if self.number > len(design.shares):
             raise ParameterError(
-                f"{self.tongue('after')} names round {before.turn.round} without those before it"
+                f"of {design.about} there are {len(design.shares)} rounds, and all are asked",
+                hint=design.at_last,
             )
-        self._check_chosen()
-        self._check_promise(before.guarantee, exactly=True)
-        if domain != before.domain:
+        self._check_chosen(series)
+        if domain != series.domain:
             raise SchemaError(
-                f"{self.tongue('after')} is about other items ({_some(before.domain, domain)}) "
-                f"than these data ({_some(domain, before.domain)})",
-                hint=f"give the data, and {self.tongue('items')}, of the first round",
+                f"{spell('after')} is about other {design.about} "
+                f"({_some(series.domain, domain)}) than these data "
+                f"({_some(domain, series.domain)})",
+                hint=f"give the data, and the {design.about}, of the first round",
             )
-        _check_asked(before.releases, people.count(), people.where)
-        people.unasked(before.turn.next)
-        return before.following(WANTED if self.find is None else self.find), before.turn.next
+        _check_asked(series, count(), where)
+        self._check_unasked(last.next)
+        return series.next_round(WANTED if self.find is None else self.find), last.next
 
-    def _second(self, releases: Sequence[Release], people: People) -> tuple[Mechanism, Turn]:
-        """What the second group is asked about its numbers."""
-        first, turn = releases[0], releases[0].provenance.turn
-        if turn is None:
-            raise ParameterError(
-                "a release that is no round asked everyone: a further report of the same people "
-                "would compose with it",
-                hint=f"begin with round 1: {self._begin}",
-            )
-        if self.number > len(NUMBER_SHARES):
-            raise ParameterError(
-                f"about numbers there are {len(NUMBER_SHARES)} rounds, and both are asked",
-                hint="fit them together",
-            )
-        if turn.round != 1:
-            raise ParameterError(
-                f"round 2 comes after round 1, and {self.tongue('after')} names round {turn.round}",
-                hint=f"name the first: {self.tongue('after', 'ROUND1')}",
-            )
-        self._check_chosen()
-        self._check_promise(first.mechanism.guarantee)
-        if people.domain != first.domain:
-            raise SchemaError(
-                f"{self.tongue('after')} is about other columns than these data",
-                hint=f"give the data, and {self.tongue('schema')}, of the first round",
-            )
-        everyone = people.count()
-        _check_asked(releases, everyone, people.where)
-        people.unasked(turn.next)
-        return asked_after(first, turn.next.people(everyone)), turn.next
-
-    def _check_chosen(self) -> None:
+    def _check_chosen(self, series: RoundSeries) -> None:
+        """Refuse what the rounds before have chosen already: what is asked, and the promise."""
         if self.given:
             raise ParameterError(
                 "what a later round asks is chosen by the rounds before it, and "
-                f"{listing(map(self.tongue, self.given))} would choose it anew",
+                f"{listing(map(self.spell, self.given))} would choose it anew",
                 hint="leave it out",
             )
-
-    @property
-    def _begin(self) -> str:
-        if self.tongue.shell:
-            return "sfumato perturb … --round 1 --mechanism ranges"
-        return "sf.perturb(…, 'ranges', gamma=19, round=1)"
-
-    def _check_promise(self, before: Guarantee, exactly: bool = False) -> None:
-        asked = self.guarantee
-        if asked is None:
+        asked, before = self.guarantee, series.guarantee
+        if asked is None or math.isclose(asked.gamma, before.gamma, rel_tol=1e-12):
             return
-        same = simple(Fraction(asked.gamma)) == before.gamma if exactly else asked.allows(before)
-        if not same and not math.isclose(asked.gamma, before.gamma, rel_tol=1e-12):
-            rounds = "rounds before" if exactly else "round before"
+        if series.design.first(asked, series.domain).guarantee != before:
             raise ParameterError(
-                f"the {rounds} promised {before}, and this one should promise {asked}",
+                f"the rounds before promised {before}, and this one should promise {asked}",
                 hint="leave the guarantee out: it is theirs",
             )
 
@@ -274,11 +230,9 @@ def _opened(each: Any) -> Release:
     return found
 
 
-def _check_asked(releases: Sequence[Release], people: int, where: str) -> None:
+def _check_asked(series: RoundSeries, people: int, where: str) -> None:
     """Refuse data of other people than those whom the rounds so far asked."""
-    for release in releases:
-        turn = release.provenance.turn
-        assert turn is not None
+    for turn, release in zip(series.turns, series.sources, strict=True):
         if turn.people(people) != release.rows:
             raise DataError(
                 f"{where} holds {people:,} people, of whom round {turn.round} would have asked "
@@ -288,9 +242,11 @@ def _check_asked(releases: Sequence[Release], people: int, where: str) -> None:
 
 
 def _some(domain: Domain, other: Domain) -> str:
-    """Some of the items, those first which the other does not have."""
-    strange = set(other.attributes[0].labels)
-    return listing(sorted(domain.attributes[0].labels, key=strange.__contains__), most=3)
+    """Some of the items, or columns, those first which the other does not have."""
+    own, strange = (
+        each.attributes[0].labels if each.baskets else each.names for each in (domain, other)
+    )
+    return listing(sorted(own, key=set(strange).__contains__), most=3)
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -309,7 +265,7 @@ class MarkedRound(Release):
         """Write the reports with their mechanism, unless others of the same round were written."""
         turn = self.provenance.turn
         assert turn is not None
-        follower = Follower(turn, Path(path), self.provenance.release)
-        follower.check(self.after, force=force)
+        lock = RoundLock(turn, Path(path), self.provenance.release)
+        lock.check(self.after, force=force)
         super().save(path, force=force)
-        follower.keep(self.after)
+        lock.keep(self.after)

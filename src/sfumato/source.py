@@ -22,9 +22,9 @@ from sfumato.channels import Channel, Retain, Windowed
 from sfumato.counting.base import Counter
 from sfumato.counting.tables import TableCounter
 from sfumato.domain import Cells, Domain, Items, Numeric
-from sfumato.errors import EstimationError, ParameterError, SchemaError, Unanswerable, listing
+from sfumato.errors import EstimationError, ParameterError, Unanswerable, listing
 from sfumato.estimation.estimate import Estimate
-from sfumato.estimation.evidence import Evidence
+from sfumato.estimation.evidence import Evidence, is_nested
 from sfumato.estimation.moments import PowerSums, moments_of
 from sfumato.estimation.reading import evidence_of
 from sfumato.estimation.smooth import GridSums
@@ -242,7 +242,7 @@ class CountedSource(Source):
 
     def _undo(self, key: Any, evidence: Evidence) -> Evidence:
         """Keep a small table and all that will be worked out from it; the oldest gives way."""
-        if evidence.nested and math.prod(part[1] for part in key) <= UNDONE_CELLS:
+        if is_nested(evidence) and math.prod(part[1] for part in key) <= UNDONE_CELLS:
             if len(self._undone) >= UNDONE:
                 self._undone.pop(next(iter(self._undone)))
             self._undone[key] = evidence
@@ -475,10 +475,11 @@ class Release(CountedSource, Tabular):
 
     def supports(self) -> Supports:
         symbols, law = self.mechanism.symbol_law, self.mechanism.item_law
+        scope = self.mechanism.scope
         if symbols is not None:
             return self._symbol_supports(symbols)
         if law is None:
-            return self._tabulated(exact=False, longest=self.mechanism.at_once)
+            return self._tabulated(exact=False, longest=scope.at_once if scope else None)
         if isinstance(law, FlipLaw):
             return self._flipped_supports(law)
         return self._tabulated(False, law.cutoff) if self._public else self._cut_supports(law)
@@ -553,20 +554,6 @@ def _no_mechanism() -> EstimationError:
         "this table carries no mechanism, so it is not a release",
         hint="use Exact for true records",
     )
-
-
-def check_alike(rounds: Sequence[Release], parts: str) -> None:
-    """Refuse rounds that are of different data, or promised different things."""
-    first = rounds[0]
-    for other in rounds[1:]:
-        if other.domain != first.domain:
-            raise SchemaError(f"the rounds have different {parts}, so they are of different data")
-        if other.mechanism.guarantee != first.mechanism.guarantee:
-            raise ParameterError(
-                f"one round promised {first.mechanism.guarantee}, another "
-                f"{other.mechanism.guarantee}",
-                hint="the rounds of one series promise the same",
-            )
 
 
 @checked

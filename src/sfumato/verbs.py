@@ -20,7 +20,7 @@ from sfumato.audit.auditing import audit_release
 from sfumato.audit.result import Audit
 from sfumato.domain import Domain
 from sfumato.engines import open_source
-from sfumato.engines.rounds import RoundsSource
+from sfumato.engines.series import RoundSeries
 from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.registry import mechanism_class
@@ -39,7 +39,7 @@ from sfumato.plan.planning import plan_release
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.publish.baskets import framed
 from sfumato.randomness import Keystream, drawing
-from sfumato.rounds import MarkedRound, People, RoundWanted, Tongue
+from sfumato.rounds import MarkedRound, RoundWanted, Spelling
 from sfumato.source import Exact, Release, Source, source_of
 from sfumato.source import open as open_release
 from sfumato.source import perturb as perturb_records
@@ -54,10 +54,8 @@ from sfumato.table import (
     reader_of,
 )
 from sfumato.table.baskets import BasketReader
-from sfumato.table.followers import check_unasked
 from sfumato.table.formats import SUFFIXES
 from sfumato.table.order import read_order
-from sfumato.table.turns import Turn
 
 Schema = Domain | str | Path | None
 MODELS: Mapping[str, Callable[..., Classifier]] = {"tree": DecisionTree, "bayes": NaiveBayes}
@@ -232,7 +230,7 @@ def _wanted_round(
         mechanism=mechanism,
         guarantee=guarantee,
         copies=copies,
-        tongue=Tongue(),
+        spell=Spelling(),
         data=records,
     )
 
@@ -249,23 +247,11 @@ def _perturb_round(
     truth: Table, wanted: RoundWanted, where: str, rng: Keystream, keep_order: bool
 ) -> Release:
     """One round: what its people are asked follows from those before it."""
-    marked = wanted.marked
-
-    def unasked(turn: Turn) -> None:
-        if marked is not None:
-            check_unasked(marked, turn)
-
-    if wanted.number == 1:
-        mechanism, turn = wanted.first(truth.domain, rng)
-        unasked(turn)
-    else:
-        people = People(truth.domain, lambda: truth.rows, where, unasked)
-        mechanism, turn = wanted.following(people)
-    made = perturb_table(truth, mechanism, rng, keep_order=keep_order, turn=turn)
-    release = Release.of(made)
-    if marked is None:
+    mechanism, turn = wanted.asked(truth.domain, lambda: truth.rows, where, rng)
+    release = Release.of(perturb_table(truth, mechanism, rng, keep_order=keep_order, turn=turn))
+    if wanted.marked is None:
         return release
-    return MarkedRound(release.counter, release.provenance, marked)
+    return MarkedRound(release.counter, release.provenance, wanted.marked)
 
 
 def _where(records: Any) -> str:
@@ -429,11 +415,11 @@ def as_source(data: Any, schema: Schema = None) -> Source:
     return source_of(frame if isinstance(frame, Table) else read(frame, domain))
 
 
-def as_rounds(releases: Sequence[Any], schema: Schema = None) -> RoundsSource:
+def as_rounds(releases: Sequence[Any], schema: Schema = None) -> RoundSeries:
     """The rounds of one series, from their releases or the files of these."""
     if schema is not None:
         raise ParameterError("rounds carry their own items", hint="leave the schema out")
-    return RoundsSource.of([as_release(each) for each in releases])
+    return RoundSeries.of([as_release(each) for each in releases])
 
 
 def _only(data: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from statistics import NormalDist
@@ -35,9 +35,10 @@ class ColumnView:
 
     `words` writes a value, also where every error is 0; else a value with a standard error is
     written to the second digit of that error. With `level`, its interval stands beside it, and in
-    HTML a sparkline; with `ends` or `mark` a sparkline alone, on an axis that shows the mark dashed
-    (and 0 where it `counts`). In frames the column is called `field`; a tuple names its error, low
-    and high end as well. One without a field is for people alone, one without a head for programs.
+    HTML a sparkline; with `mark` or `ends`, a sparkline alone, on an axis that shows the mark
+    dashed (and 0 where it `counts`). In frames the column is called `field`; a tuple names its
+    error, low and high end as well. One without a field is for people alone, one without a head
+    for programs.
     """
 
     head: str
@@ -47,7 +48,7 @@ class ColumnView:
     level: float | None = None
     counts: bool = False
     mark: float | None = None
-    ends: Sequence[tuple[float, float]] | None = None  # of the intervals, where not symmetric
+    ends: Sequence[tuple[float, float]] | None = None  # of its line, where not symmetric
     field: str | tuple[str, ...] = ()
     kind: str | None = None  # Arrow's word, or `names` for lists of them; else by the values
 
@@ -95,6 +96,20 @@ class ColumnView:
         return [_interval(*triple) for triple in triples]
 
 
+def attribute_columns(
+    items: Sequence[Any], kinds: Mapping[str, str], heads: Mapping[str, str]
+) -> list[ColumnView]:
+    """A column for each of these attributes of the items: its kind in frames, and its heading where
+    people see it.
+    """
+    return [
+        ColumnView(
+            heads.get(name, ""), [getattr(one, name) for one in items], field=name, kind=kind
+        )
+        for name, kind in kinds.items()
+    ]
+
+
 @dataclass(frozen=True)
 class TableView:
     """Columns side by side, with a caption; `rest` says what a long table leaves out."""
@@ -128,14 +143,14 @@ class TableView:
         return max(here, self.total)
 
     @property
+    def fields(self) -> list[str]:
+        """What its columns are called in frames."""
+        return [name for column in self.columns for name in column.fields]
+
+    @property
     def seen(self) -> list[ColumnView]:
         """The columns that people see."""
         return [column for column in self.columns if column.head or not column.fields]
-
-    @property
-    def is_framed(self) -> bool:
-        """Whether programs read it."""
-        return any(column.fields for column in self.columns)
 
 
 @dataclass(frozen=True)
@@ -151,7 +166,9 @@ class Chart:
 
 @dataclass(frozen=True)
 class View:
-    """What is to be seen of a result, in the order in which it is read."""
+    """What is to be seen of a result, in the order in which it is read. A section that is a
+    `detail` stands on pages and below commands, not at the prompt or in a notebook.
+    """
 
     title: str = ""
     words: Sequence[str] = ()
@@ -162,14 +179,23 @@ class View:
     command: str = ""  # what to type
     notes: Sequence[str] = ()  # what must not be overlooked
     sections: Sequence[View] = ()
+    detail: bool = False
+
+    def parts(self) -> Iterator[View]:
+        """The view and its sections, as they are read."""
+        yield self
+        for section in self.sections:
+            yield from section.parts()
 
     def all_notes(self) -> list[str]:
         """The notes of the view and of its sections."""
-        return [*self.notes, *(note for part in self.sections for note in part.all_notes())]
+        return [note for part in self.parts() for note in part.notes]
 
-    def all_tables(self) -> list[TableView]:
-        """The tables of the view and of its sections."""
-        return [*self.tables, *(table for part in self.sections for table in part.all_tables())]
+    def brief(self) -> View:
+        """The view without its details, but with their notes."""
+        sections = [part.brief() for part in self.sections if not part.detail]
+        noted = [note for part in self.sections if part.detail for note in part.all_notes()]
+        return replace(self, sections=sections, notes=(*self.notes, *noted))
 
 
 def shown(entry: Any) -> str:

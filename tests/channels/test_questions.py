@@ -8,6 +8,8 @@ from itertools import product
 import numpy as np
 import pytest
 
+from sfumato.channels.linear import Design, LeastSquares
+from sfumato.channels.predicted import plain_variance
 from sfumato.channels.questions import Question, Questions, System
 from sfumato.errors import Unanswerable
 
@@ -192,3 +194,48 @@ def test_what_too_few_were_asked_about_is_refused() -> None:
     groups = np.stack([tally, answered(TRUTH, 100, np.random.default_rng(1))])
     with pytest.raises(Unanswerable, match="1 of 2 groups"):
         asking(0, 1).beside((2,)).settle(groups)
+
+
+@pytest.mark.parametrize("axes", [(0,), (1, 2), (0, 1)])
+def test_the_closed_form_of_a_predicted_variance_is_that_of_least_squares(
+    axes: tuple[int, ...],
+) -> None:
+    """`plain_variance` is kept for its speed: the general path over everything that is asked."""
+    plain = System(SHAPE, QUESTIONS[:4], GAMMA)
+    shape = tuple(SHAPE[axis] for axis in axes)
+    inner = marginal(TRUTH, axes)
+    weights = np.random.default_rng(2).normal(size=shape)
+    asked: dict[tuple[int, ...], dict[int, float]] = {}
+    for question in plain.questions:
+        inside = tuple(place for place, axis in enumerate(axes) if axis in question.axes)
+        if inside:
+            own = asked.setdefault(inside, {})
+            own[question.answers] = own.get(question.answers, 0.0) + question.share
+    laws = [np.full(size, 1 / size) for size in shape]
+    closed = plain_variance(asked, GAMMA, laws, weights, inner)
+    matrix, places = plain.interactions.features(axes)
+    wanted, means = np.zeros((2, plain.interactions.size))
+    wanted[places] = weights.ravel() @ matrix / len(matrix)
+    means[places] = inner.ravel() @ matrix
+    found = LeastSquares(plain.design, plain.planned.people, plain.design.chances(means))
+    assert closed == pytest.approx(wanted @ found.covariance @ wanted, rel=1e-12)
+    near = asking(*axes, system=plain).predicted_variance(weights, inner)
+    assert near == pytest.approx(closed, rel=1e-3)  # by conjugate gradients
+
+
+def test_a_design_of_small_blocks_is_one_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    together = SYSTEM.design
+    monkeypatch.setattr("sfumato.channels.linear.STACKED", 0)
+    apart = System(SHAPE, QUESTIONS, GAMMA).design
+    assert len(together.blocks) == 1 < len(apart.blocks)
+    means, rows = rng.normal(size=together.size), rng.random(len(together.offset))
+    for one, other in (
+        (Design.chances, means),
+        (Design.adjoint, rows),
+        (Design.information, rows),
+    ):
+        np.testing.assert_allclose(one(together, other), one(apart, other), atol=1e-12)
+    slopes = rng.normal(size=(together.size, 2))
+    expected = together.information(rows) @ slopes
+    np.testing.assert_allclose(apart.carried(rows, slopes), expected, atol=1e-12)

@@ -11,6 +11,8 @@ import pytest
 from tests.channels.laws import BATCHES, close
 
 from sfumato.channels import Channel, CutBaskets, CutRecords, Product, Retain, Sampled, Unary
+from sfumato.channels.base import scatter
+from sfumato.channels.margins import margin_consistent
 from sfumato.channels.subset import SubsetBits
 from sfumato.errors import ParameterError, Unanswerable
 
@@ -63,9 +65,9 @@ def truths(channel: Channel) -> Iterator[tuple[int, ...]]:
 
 
 def laws_of(name: str) -> tuple[Channel, dict[tuple[int, ...], Law]]:
-    if name.startswith(LEVELLED):
-        channel, laws = laws_of(name.removeprefix(LEVELLED))
-        return channel.levelled, laws
+    if name.startswith(CONSISTENT):
+        channel, laws = laws_of(name.removeprefix(CONSISTENT))
+        return margin_consistent(channel), laws
     if name == "unary":
         return UNARY, {u: bits_law(UNARY.ones, UNARY.zeros, u[0]) for u in truths(UNARY)}
     if name == "two unaries":
@@ -98,9 +100,9 @@ def laws_of(name: str) -> tuple[Channel, dict[tuple[int, ...], Law]]:
     }
 
 
-LEVELLED = "levelled "
+CONSISTENT = "margin-consistent "
 PLAIN = ("unary", "two unaries", "unary beside retain", "cut-and-paste records", "cut beside")
-NAMES = (*PLAIN, *(LEVELLED + name for name in PLAIN))
+NAMES = (*PLAIN, *(CONSISTENT + name for name in PLAIN))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -110,7 +112,7 @@ def test_expected_tallies_and_their_scatter_are_those_of_every_possible_report(n
     for batch in BATCHES[1:2]:
         g = rng.normal(size=(*channel.outputs, *batch))
         h = rng.normal(size=(*channel.outputs, *batch))
-        mean, scatter = channel.adjoint(g), channel.scatter(g, h)
+        mean, scattered = channel.adjoint(g), scatter(channel, g, h)
         axes = len(channel.outputs)
         for truth, law in laws.items():
             assert sum(p for p, _ in law) == pytest.approx(1)
@@ -120,7 +122,7 @@ def test_expected_tallies_and_their_scatter_are_those_of_every_possible_report(n
             close(np.asarray(mean[truth]), np.asarray(expected))
             both = sum(p * a * b for (p, a), b in zip(left, right, strict=True))
             other = sum(p * b for (p, _), b in zip(left, right, strict=True))
-            close(np.asarray(scatter[truth]), np.asarray(both - expected * other))
+            close(np.asarray(scattered[truth]), np.asarray(both - expected * other))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -169,7 +171,7 @@ def test_moments_are_those_of_every_possible_report(name: str) -> None:
 def test_moments_of_a_set_are_those_of_its_terms() -> None:
     channel = SubsetBits(np.full(4, 0.7), np.full(4, 0.6), chosen=2)
     x = np.random.default_rng(5).uniform(0, 9, (4, 2))
-    terms = channel.spread_out(np.eye(5))  # (truths, terms, outputs)
+    terms = channel.sqrt_factors(np.eye(5))  # (truths, terms, outputs)
     close(channel.moments(x), np.einsum("uti,utj,ub->ijb", terms, terms, x))
 
 
@@ -178,9 +180,9 @@ def test_levelled_cells_add_up_to_what_fewer_columns_say_alone(name: str) -> Non
     """Each sum over a column of k values once gathered the noise of k bits."""
     channel, _ = laws_of(name)
     tally = np.random.default_rng(6).uniform(0, 100, channel.outputs)
-    found = channel.levelled.solve(tally)
+    found = margin_consistent(channel).solve(tally)
     alone = UNARY if name == "two unaries" else CutRecords((2,), 4, 3, 0.2)
-    margin = alone.levelled.solve(tally[:, 0])
+    margin = margin_consistent(alone).solve(tally[:, 0])
     close(found.sum(axis=1), margin)
     assert found.sum() == pytest.approx(tally[0, 0])
     assert not np.allclose(channel.solve(tally).sum(axis=1), margin)
@@ -269,9 +271,9 @@ def test_the_error_of_a_dealt_question_is_that_of_repeated_deals() -> None:
         known = channel.settle(tally.ravel())
         influence, found = known.solve_adjoint(w), known.solve(tally.ravel())
         estimates.append(float(found @ w))
-        stated.append(float((found * known.scatter(influence, influence)).sum()))
+        stated.append(float((found * scatter(known, influence, influence)).sum()))
     assert np.mean(estimates) == pytest.approx(600, abs=5 * np.std(estimates) / np.sqrt(2000))
     assert np.std(estimates) == pytest.approx(np.sqrt(np.mean(stated)), rel=0.08)
     planned = channel.solve_adjoint(w)
-    naive = float((truth * channel.scatter(planned, planned)).sum())
+    naive = float((truth * scatter(channel, planned, planned)).sum())
     assert naive > 1.05 * np.mean(stated)  # dividing by the planned shares would be noisier

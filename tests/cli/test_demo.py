@@ -23,7 +23,7 @@ def shown(tmp_path_factory):
 def test_what_was_promised_and_what_was_found(shown):
     text = " ".join(shown[0].split())
     assert (
-        "gamma 19 (epsilon 2.944): someone who believed 5 % before sees at most 50 % after" in text
+        "gamma 19 (epsilon 2.945): someone who believed 5 % before sees at most 50 % after" in text
     )
     assert "a seed: an experiment, not private" in text
     assert "of 11 intervals at the 95 % level hold the truth" in text

@@ -94,7 +94,7 @@ def test_a_plan_under_a_guarantee() -> None:
     plan = result("plan people.toml --rows 3000 --rho1 0.05 --rho2 0.50")
     assert plan["guarantee"]["gamma"] == 19 and plan["met"] is None
     said = "someone who believed 5 % before sees at most 50 % after"
-    assert plan["words"][1] == f"under gamma 19 (epsilon 2.944) {said}"
+    assert plan["words"][1] == f"under gamma 19 (epsilon 2.945) {said}"
     errors = [option["error"] for option in plan["mechanisms"]]
     assert errors == sorted(errors) and len(errors) == 10
     code, out, _ = run("plan people.toml --rows 3000 --gamma 19 --for means --details")

@@ -105,7 +105,7 @@ def test_swap_in_words_with_a_page(folder, tmp_path):
     )
     assert (
         "proved optimal" in text
-        and "an intruder is right about" in text
+        and "An intruder is right about" in text
         and "not for release" in text
     )
     assert page.read_text().count("<img") + page.read_text().count("<svg") >= 2
@@ -188,9 +188,7 @@ def test_hide_in_words_with_a_page(folder, tmp_path):
         page,
     )
     assert "hiding failure" in text and "10 11" in text
-    shown = re.findall(
-        r"<tr><td>(10 [^<]*)</td>(?:<td[^>]*>[^<]*</td>){5}<td>hidden", page.read_text()
-    )
+    shown = re.findall(r"<tr><td>(10 [^<]*)</td>.*<td>hidden", page.read_text())
     assert shown == ["10 11", "10 -&gt; 15"]  # the numbers that the bars draw, as a table
 
 
@@ -334,7 +332,7 @@ def test_identify_tells_the_population_of_a_sample(people):
     page = people.with_name("sample.html")
     run("identify", people, *arguments, "--population", 50_000, "--plot", page)
     seen = page.read_text(encoding="utf-8")
-    assert "As a sample of 50,000 people" in seen and "a unique match is right with" in seen
+    assert "as a sample of 50,000 people" in seen and "a unique match is right with" in seen
     message = run("identify", people, *arguments, "--population", 10, "--json", code=2)
     assert "smaller than the 2,000 records" in json.loads(message)["error"]["message"]
 
@@ -412,8 +410,8 @@ def test_a_dossier_speaks_as_the_shell_does(folder, people, tmp_path):
     assert re.search(r"ψ (iga|.*), misses cost .* 0.1 [0-9.]+ % ", words_of(page))
     swapped = (*KEYS, "--proportion", 0.2, "--drift", "any", "--classifier", "bayes")
     run("swap", people, "-o", tmp_path / "s.csv", *swapped, "--dossier", tmp_path / "swapped")
-    error = r"classification error, (trained on the truth|on the release) [0-9.]+ % "
-    assert len(re.findall(error, words_of(tmp_path / "swapped.html"))) == 2
+    error = r"classification error [0-9.]+ % trained on the release, [0-9.]+ % on the truth "
+    assert re.search(error, words_of(tmp_path / "swapped.html"))
     seen = ("--confidential", "ill", "--keys", "age,town,shoe", "--population", 50_000)
     run("identify", people, *seen, "--dossier", tmp_path / "seen")
     assert "sampling fraction 4.000 %" in words_of(tmp_path / "seen.html")
@@ -493,5 +491,6 @@ def test_a_page_shows_the_risk_of_every_column_that_was_exchanged(folder, tmp_pa
     )
     text = page.read_text()
     assert "<h1>Swapping Amount, Gender</h1>" in text
-    assert "<h2>Amount: records at risk</h2>" in text and "<h2>Gender: records" in text
+    for name in ("Amount", "Gender"):
+        assert f"<h2>Risk before and after: {name}</h2>" in text
     assert text.count("An intruder is right about") == 2 and text.count("<img") == 3

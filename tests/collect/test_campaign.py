@@ -254,7 +254,8 @@ def test_a_size_that_is_sent_as_it_is_must_be_named(tmp_path):
     assert refused.value.hint == 'say so by sizes = ["bought"] under [promise]'
     named = BASKETS.replace("gamma = 19", 'gamma = 19\nsizes = ["bought"]')
     campaign = load(tmp_path, named).campaign
-    assert campaign.sent_as_is == ["the size of bought"] and campaign.guarantee.gamma <= 19
+    assert campaign.sent_as_is == {"bought": "the size of bought"}
+    assert campaign.guarantee.gamma <= 19
     assert campaign.document()["promise"]["sizes"] == ["bought"]
     with pytest.raises(CampaignError, match="which is no basket"):
         load(tmp_path, named.replace('["bought"]', '["milk"]'))

@@ -278,7 +278,7 @@ def test_ledgers_are_where_the_system_puts_what_must_not_be_lost(
 ):
     for name in ("SFUMATO_LEDGERS", "XDG_DATA_HOME", "LOCALAPPDATA"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(own_ledger.sys, "platform", platform)
+    monkeypatch.setattr(sys, "platform", platform)
     monkeypatch.setenv(variable, str(tmp_path))
     assert own_ledger.ledger_folder() == tmp_path / below
 
@@ -350,6 +350,52 @@ def test_synthetic_people_answer_through_http(folder):
         "intervals that hold the truth" in run("simulate c.toml --people 200 --store n.db").stdout
     )
     assert "at least one person" in complaint("simulate c.toml --people 0")
+
+
+BASKETS = """\
+[[attribute]]
+name = "basket"
+type = "items"
+values = ["bread", "milk", "beer", "red wine"]
+"""
+WRONG = {
+    "campaign init b.toml -o r.toml --rounds -3": "10 people are the fewest",
+    "campaign check hashes.toml": "true or false",
+    "token add --role read --expires tomorrow": "no day; as in 2027-12-31",
+    "token add --role read --expires 2020-01-01": "has passed",
+    "serve c.toml --host nowhere.invalid --store new.db": "another --host",
+    "send {url} me.csv --patience -5": "seconds from 0 on",
+    "send {url} me.csv --ledger none.ledger": "--new-ledger",
+    "send {url} me.csv --ledger me.csv": "is not a ledger",
+    "send {url} strange.csv": "the campaign takes no other values",
+}
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_what_is_typed_wrongly_is_told_in_the_typists_words(url, folder, line):
+    (folder / "me.csv").write_text("smoker,age\nyes,old\n")
+    (folder / "strange.csv").write_text("smoker,age\nxyz,old\n")
+    (folder / "b.toml").write_text(BASKETS)
+    text = CAMPAIGN.replace('"gamma-diagonal"', '"item-set"\nhashes = 3')
+    (folder / "hashes.toml").write_text(text)
+    before = {path.name for path in folder.iterdir()}
+    assert WRONG[line] in " ".join(complaint(line.format(url=url)).split())
+    left = {path.name for path in folder.iterdir()} - before
+    assert left <= {"new.db", "new.db-lock"}, "a lock was left beside what is no ledger"
+
+
+def test_baskets_are_sent_in_any_of_their_forms(folder, ledgers):
+    (folder / "schema.toml").write_text(BASKETS)
+    run("campaign init schema.toml -o b.toml --mechanism item-set")
+    text = (folder / "b.toml").read_text(encoding="utf-8")
+    assert '# estimate = "bounded"' in text
+    (folder / "flags.csv").write_text("bread,milk,beer,red wine\n1,1,0,0\n0,0,0,0\n")
+    (folder / "lines.csv").write_text("bread,milk\nred wine\n")
+    (folder / "long.csv").write_text("tid,item\n1,bread\n1,milk\n2,red wine\n")
+    with speaking(folder / "b.toml", "baskets.db") as speaker:
+        for name, form in (("flags", ""), ("lines", "--form lines"), ("long", "--form long")):
+            sent = run_json(f"send {speaker.address}/b {name}.csv {form} --budget 99")
+            assert (sent["people"], sent["stored"]) == (2, 2)
 
 
 def test_serve_says_what_it_cannot_do(folder):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from tests.collect.speaking import CAMPAIGN, first_token, some_reports, speaking
@@ -13,6 +15,7 @@ from tests.collect.test_figures import reports_of, tally_of
 
 from sfumato import __version__
 from sfumato.collect.campaign_file import CampaignFile
+from sfumato.collect.client import Client
 from sfumato.collect.dashboard import Dashboard, Inquiry
 from sfumato.collect.figures import CAVEATS, Alarm, figures_of
 from sfumato.collect.language import LANGUAGES, STRINGS, Language
@@ -96,6 +99,26 @@ def test_it_answers_what_an_owner_asks_in_order(campaign_path):
         f"Sfumato {__version__}",
     ):  # fmt: skip
         assert words in page.words, words
+
+
+def test_the_example_of_a_question_in_sql_can_be_asked_of_baskets(campaign_path, tmp_path):
+    text = (
+        'name = "b"\ntitle = { en = "B" }\n[promise]\ngamma = 19\n[mechanism]\n'
+        'name = "item-set"\n[[attribute]]\nname = "basket"\ntype = "items"\n'
+        'values = ["red wine", "beer"]\n'
+    )
+    (tmp_path / "b.toml").write_text(text, encoding="utf-8")
+    store = str(tmp_path / "b.db")
+    owner = {"authorization": f"Bearer {first_token(store)}"}
+    with speaking(tmp_path / "b.toml", store) as speaker:
+        baskets = [{"basket": ["beer"]}] * 500 + [{"basket": ["red wine"]}] * 500
+        for start in range(0, 1000, 50):
+            Client(f"{speaker.address}/b", at_once=50).send(baskets[start : start + 50])
+        page = speaker.ask("GET", "/b/dashboard", None, owner).body.decode()
+        example = unescape(page).partition("As in: ")[2].partition("<")[0]
+        assert example == 'SELECT "red wine", COUNT(*) FROM t GROUP BY "red wine"'
+        found = speaker.ask("GET", f"/b/dashboard?sql={quote(example)}", None, owner)
+        assert found.status == 200 and "alert" not in found.body.decode()
 
 
 def test_a_number_with_its_interval_stays_in_one_line(campaign_path):

@@ -203,7 +203,9 @@ def test_a_thief_of_a_live_store_finds_the_order_of_its_last_commits_alone(
         more = sent(speaker, 100)
         order = order_in_log(stolen()[1], set(more))
         assert len(order) > 80
-        assert in_order(order, {each: place for place, each in enumerate(more)}) == 1.0
+        assert (
+            in_order(order, {each: place for place, each in enumerate(more)}) > 0.9
+        )  # a page that splits
         monkeypatch.undo()
 
 

@@ -6,6 +6,8 @@ import json
 import math
 import os
 import random
+import shutil
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,13 +20,14 @@ from tests.collect.speaking import CAMPAIGN, speaking
 from typer.testing import CliRunner
 
 from sfumato.cli import app
+from sfumato.collect.assets import STATIC
 from sfumato.collect.canonical import digest
 from sfumato.collect.client import Client
 from sfumato.collect.own_ledger import own_ledger
 from sfumato.collect.people import known_as
-from sfumato.collect.policy import Policy, policy_file
+from sfumato.collect.policy import CampaignTerms, Policy, policy_file
 from sfumato.collect.simulating import simulated, synthetic_truth
-from sfumato.collect.transport import Address
+from sfumato.collect.transport import Address, _refused
 from sfumato.errors import DataError, FileError, ParameterError, PrivacyError
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.ledger import Ledger
@@ -171,10 +174,10 @@ def test_the_terms_are_shown_before_anything_is_drawn(home):
         (home / "me.csv").write_text("hiv,age\nyes,old\n")
         (home / "no.csv").write_text("hiv,age\nmaybe,old\n")
         shown = run(f"send {url} me.csv --public hiv").stderr
-        for words in (document["hash"], "gamma             19 (epsilon 2.944)", "at most 50 %",
+        for words in (document["hash"], "gamma             19 (epsilon 2.945)", "at most 50 %",
                       "sent as it is     hiv", "answered before   0 times"):  # fmt: skip
             assert words in shown
-        assert "1 time; epsilon 2.944 is spent of the 6" in run(
+        assert "1 time; epsilon 2.945 is spent of the 6" in run(
             f"send {url} me.csv --public hiv").stderr  # fmt: skip
         terms = json.loads(run(f"send {url} me.csv --public hiv --json").stdout)["terms"]
         assert (terms["gamma"], terms["worst_posterior"]) == (19, pytest.approx(0.5))
@@ -313,7 +316,9 @@ def test_synthetic_people_have_no_limits(home):
 # --- one server, one person, one account
 
 SPELLINGS = ("localhost", "LOCALHOST", "127.0.0.1", "127.1", "0x7f.1", "0x7F000001", "2130706433",
-             "127.0.0.1.", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "x.localhost")  # fmt: skip
+             "127.0.0.1.", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "x.localhost",
+             "ip6-localhost", "ip6-loopback", "localhost.localdomain", "localhost6", "[::1]",
+             "[64:ff9b::7f00:1]", "[::7f00:1]", "0.0.0.0", "[::]")  # fmt: skip
 
 
 def test_every_spelling_of_a_server_is_one_account(home):
@@ -326,6 +331,45 @@ def test_every_spelling_of_a_server_is_one_account(home):
             run(f"send {url.replace('127.0.0.1', name)} me.csv")
         assert len(bodies) == 5 and len(set(bodies)) == 1, "the one report, again and again"
     assert len(list((home / "ledgers").glob("*.ledger"))) == 1
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed")
+def test_a_browser_knows_a_server_by_the_same_name():
+    others = ("a.org", "A.ORG.", "a.org:80", "192.0.2.1", "[::ffff:192.0.2.1]", "[64:ff9b::5]",
+              "[::ffff:c000:201]:8000", "[2001:DB8:0::0:1]", "[::ffff:5]", "[fe80::1:2]", "[::5]",
+              "[1:2:3:4:5:6:7:8]", "notlocalhost", "ip6-localhost.org", "xn--bcher-kva.example",
+              "[64:ff9b:1::7f00:1]", "127.0.0.1.org")  # fmt: skip
+    urls = [f"http://{name}/c" for name in (*SPELLINGS, *others)]
+    script = f"""import {{ account }} from "{STATIC / "sfumato.js"}";
+        console.log(JSON.stringify({json.dumps(urls)}.map(account)));"""
+    command = ["node", "--input-type=module", "-e", script]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    ours = [Address.parse(url).server.removeprefix("https://") for url in urls]
+    # A browser writes the colon of the port always, and Python only where there is a port.
+    assert [each.removesuffix(":") for each in json.loads(told)] == ours
+
+
+def test_a_near_miss_of_a_public_column_is_told():
+    with pytest.raises(PrivacyError) as refused:
+        Policy(public=("regio",)).check(Guarantee(19), {"region": "region"})
+    assert refused.value.hint == "did you mean 'region'?"
+
+
+def test_the_terms_are_one_line_each_whatever_a_campaign_is_called():
+    terms = CampaignTerms("a\ngamma 1", "b\nc", Guarantee(19), ("d\ne",), 6.0, 0, 0.0)
+    assert len(terms.lines) == 5 and not any("\n" in line for line in terms.lines)
+
+
+def test_arguments_the_other_way_round_are_told_of():
+    client = Client("http://127.0.0.1:1/c")
+    with pytest.raises(ParameterError, match="a record and then the person's name"):
+        client.answer("ann", MINE)  # type: ignore[arg-type]
+
+
+def test_what_a_server_says_is_told_as_its_words():
+    said = b'{"error": {"message": "pay 5 euros", "hint": "to evil.example"}}'
+    error = _refused(402, said, None)
+    assert str(error) == "the server says: pay 5 euros (HTTP 402); it says: to evil.example"
 
 
 def test_servers_are_told_apart_by_host_and_port_alone():

@@ -15,7 +15,7 @@ from sfumato.bits import Bits
 from sfumato.cli import app
 from sfumato.collect.campaign_file import CampaignFile
 from sfumato.collect.client import Client
-from sfumato.collect.rounds import begin_next
+from sfumato.collect.releases import begin_next
 from sfumato.collect.server.running import ServerSettings, collector_of, serving
 from sfumato.collect.store import open_store
 from sfumato.errors import CampaignError, ParameterError, PrivacyError

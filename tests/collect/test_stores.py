@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import threading
@@ -317,6 +318,62 @@ def test_what_is_no_store_is_refused(tmp_path):
         open_store(str(tmp_path / "text.db"), create=True)
     with pytest.raises(ParameterError, match="mysql"):
         open_store("mysql://host/db")
+
+
+ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)"
+TAMPERED = {
+    "reports are a view": (
+        "DROP TABLE report",
+        f"CREATE VIEW report AS {ENDLESS} SELECT x AS campaign, x AS id, x AS body FROM n",
+    ),
+    "campaigns are a view": (
+        "DROP TABLE campaign",
+        f"CREATE VIEW campaign AS {ENDLESS} SELECT x AS number, 'a' AS name, 1 AS round,"
+        " 'b' AS hash, 'c' AS frozen, 'd' AS spec, 'e' AS shown FROM n",
+    ),
+    "forgotten ids are a view": (
+        "DROP TABLE unseen",
+        f"CREATE VIEW unseen AS {ENDLESS} SELECT x AS campaign, x AS id, x AS day FROM n",
+    ),
+    "a table is gone": ("DROP TABLE daily",),
+}
+
+
+@pytest.mark.parametrize("statements", TAMPERED.values(), ids=TAMPERED)
+def test_a_store_with_other_tables_than_ours_is_refused_at_once(opened, statements):
+    import sqlite3
+
+    import psycopg
+
+    store = opened()
+    place = store._address if store.shared else str(store.path)
+    store.close()
+    connect = psycopg.connect if store.shared else sqlite3.connect
+    with contextlib.closing(connect(place)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+    with pytest.raises(StoreError, match="no store of campaigns"):
+        open_store(place)
+
+
+def test_a_store_with_a_trigger_and_one_without_a_version_are_refused(tmp_path, postgres_database):
+    import sqlite3
+
+    import psycopg
+
+    open_store(str(tmp_path / "a.db"), create=True).close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "a.db")) as connection:
+        connection.execute(
+            "CREATE TRIGGER t AFTER INSERT ON report BEGIN DELETE FROM campaign; END"
+        )
+    with pytest.raises(StoreError, match="triggers"):
+        open_store(str(tmp_path / "a.db"))
+    open_store(postgres_database, create=True).close()
+    with psycopg.connect(postgres_database, autocommit=True) as connection:
+        connection.execute("DELETE FROM sfumato_meta")
+    with pytest.raises(StoreError, match="no store of campaigns"):
+        open_store(postgres_database)
 
 
 def test_beside_what_is_no_store_nothing_is_left(tmp_path):

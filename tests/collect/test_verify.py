@@ -8,6 +8,7 @@ import os
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -362,6 +363,32 @@ def test_the_address_as_it_was_typed_is_looked_at(proxy: Proxy) -> None:
     found = run_json(f"campaign verify {proxy.address}/elsewhere/health", 3)["differences"]
     assert "answers 404" in found[0] and "/elsewhere/health" in found[0]
     assert "names no campaign" in complaint(f"campaign verify {proxy.address}")
+
+
+def test_what_no_form_is_at_gets_one_line(proxy: Proxy) -> None:
+    assert "has no campaign 'nope'" in complaint(f"campaign verify {proxy.address}/nope")
+    told = complaint(f"campaign verify {proxy.address}/health/dashboard")
+    assert f"the form is at {proxy.address}/health" in told
+
+
+def test_what_differs_everywhere_is_said_once(proxy: Proxy) -> None:
+    proxy.change = lambda passing: passing.adding("X-Powered-By", "x")
+    (line,) = run_json(f"campaign verify {proxy.address}/health", 3)["differences"]
+    assert line.startswith("everything: the header 'x-powered-by' is neither ours")
+
+
+def test_a_server_that_draws_everything_out_is_given_up(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slowly(passing: Passing) -> Passing:
+        time.sleep(0.05)
+        return passing
+
+    proxy.change = slowly
+    monkeypatch.setattr("sfumato.collect.verifying.MOST_SECONDS", 1.0)
+    start = time.monotonic()
+    told = complaint(f"campaign verify {proxy.address}/health")
+    assert "in the time for all of them" in told and time.monotonic() - start < 5
 
 
 def test_a_server_of_another_version_is_called_so(proxy: Proxy) -> None:

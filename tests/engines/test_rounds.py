@@ -22,35 +22,36 @@ from sfumato.bits import Bits
 from sfumato.cli import app
 from sfumato.domain import Domain, Items
 from sfumato.engines import save_release
-from sfumato.engines.rounds import RoundsSource
+from sfumato.engines.series import RoundSeries
 from sfumato.errors import ParameterError
-from sfumato.estimation.heard import Heard, Survival, pooled, survival
-from sfumato.estimation.kinds import BasketKinds, KindsFit, padded
-from sfumato.estimation.ratios import Posterior, Ratios, Witness
-from sfumato.estimation.rounds import Rounds, best_asking, how_many, noise_of_forms
-from sfumato.estimation.supposition import Found, Supposition, Undone, Yardstick, together
+from sfumato.estimation.hypothesis import Hypothesis, Undone, calibrated, together
+from sfumato.estimation.latent_classes import LatentClasses, LatentClassFit, padded
+from sfumato.estimation.lift_prior import LiftPrior, NoisyObservation, Posterior
+from sfumato.estimation.pooled_rounds import PooledRounds, best_asking, noise_of_forms
+from sfumato.estimation.round_tally import RoundTally, Survival, pooled, survival
 from sfumato.mechanisms.item_set import (
     ItemSet,
     best_buckets,
     collision_variance,
     direct_variance,
+    how_many,
 )
-from sfumato.mechanisms.sizes import Tiers, tiers_above
+from sfumato.mechanisms.sizes import SizeBins, tiers_above
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.plan import plan_release
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream, secure, seeded
 from sfumato.source import Release
 from sfumato.table import Table, perturb_file, reader_of
-from sfumato.table.readers import AskedPeople
-from sfumato.table.turns import Turn
+from sfumato.table.readers import Cohort
+from sfumato.table.round import Round
 
 UNIVERSE, PEOPLE = 40, 30_000
 ITEMS = Domain((Items("items", tuple(f"i{place}" for place in range(UNIVERSE))),))
 
 
 def baskets(rows: int = PEOPLE, seed: int = 1) -> np.ndarray:
-    """Three kinds of people, the first of whom hold items 0 to 3 together."""
+    """Three classes of people, the first of whom hold items 0 to 3 together."""
     rng = np.random.default_rng(seed)
     chances = np.tile(0.25 * 0.85 ** np.arange(UNIVERSE), (3, 1))
     chances[0, :4], chances[1, 4:7], chances[2, :8] = 0.7, 0.6, 0.05
@@ -58,12 +59,12 @@ def baskets(rows: int = PEOPLE, seed: int = 1) -> np.ndarray:
 
 
 @cache
-def asked(truth: Table, seed: int, gamma: int = 19, rounds: int = 3) -> RoundsSource:
-    """Rounds of these people, in memory; several tests look at the same ones."""
-    rng, turn, found = seeded(seed), Turn(f"{seed:032x}", 1), list[Release]()
+def asked(truth: Table, seed: int, gamma: int = 19, rounds: int = 3) -> RoundSeries:
+    """PooledRounds of these people, in memory; several tests look at the same ones."""
+    rng, turn, found = seeded(seed), Round(f"{seed:032x}", 1), list[Release]()
     for _ in range(rounds):
         mechanism = (
-            RoundsSource.of(found).following(24) if found else ItemSet(ITEMS, gamma, 8, buckets=175)
+            RoundSeries.of(found).next_round(24) if found else ItemSet(ITEMS, gamma, 8, buckets=175)
         )
         group = truth.take(np.flatnonzero(turn.asked(0, truth.rows)))
         columns = mechanism.perturb(group.columns, rng)
@@ -71,10 +72,10 @@ def asked(truth: Table, seed: int, gamma: int = 19, rounds: int = 3) -> RoundsSo
         release = Release.of(_with(table, mechanism, turn))
         found.append(release)
         turn = turn.next
-    return RoundsSource.of(found)
+    return RoundSeries.of(found)
 
 
-def _with(table: Table, mechanism: ItemSet, turn: Turn) -> Table:
+def _with(table: Table, mechanism: ItemSet, turn: Round) -> Table:
     from dataclasses import replace
 
     from sfumato.table import Provenance
@@ -97,21 +98,21 @@ def true_supports(dense: np.ndarray, longest: int = 4) -> dict[tuple[int, ...], 
 
 
 def test_each_person_is_asked_once_and_by_the_shares() -> None:
-    turn = Turn.first()
+    turn = Round.first()
     dealt = np.stack([each.asked(0, 100_000) for each in (turn, turn.next, turn.next.next)])
     assert (dealt.sum(axis=0) == 1).all()
     assert np.abs(dealt.mean(axis=1) - [0.4, 0.3, 0.3]).max() < 0.008
     assert (turn.asked(77, 500) == dealt[0, 77:577]).all()
-    other = Turn.first().asked(0, 100_000)
+    other = Round.first().asked(0, 100_000)
     assert abs(np.corrcoef(other, dealt[0])[0, 1]) < 0.02
 
 
 def test_an_experiment_names_its_series_by_its_seed_and_nothing_else_is_named_twice() -> None:
-    named = [Turn.first(seeded(seed)).series for seed in (1, 1, 2)]
+    named = [Round.first(seeded(seed)).series for seed in (1, 1, 2)]
     assert named[0] == named[1] != named[2]
     one, key = seeded(1), secure()
-    assert Turn.first(one) != Turn.first(one)  # two series of one experiment
-    drawn = [Turn.first(rng).series for rng in (None, None, key, key)]
+    assert Round.first(one) != Round.first(one)  # two series of one experiment
+    drawn = [Round.first(rng).series for rng in (None, None, key, key)]
     assert len({*drawn, *named}) == 6
     # A secure stream that names people would have given out bits of the noise that hides them.
     twin = Keystream(key.key)
@@ -158,7 +159,7 @@ def test_errors_cover(truth: Table) -> None:
     best = sorted(every, key=lambda each: -every[each])[:24]
     off = []
     for seed in range(4):
-        rounds = asked(truth, seed).rounds
+        rounds = asked(truth, seed).pooled
         longer = [each for each in best if len(each) > 1]
         single = rounds.singles.take(np.array([each[0] for each in best if len(each) == 1]))
         known = rounds.supports(longer)
@@ -172,7 +173,7 @@ def test_errors_cover(truth: Table) -> None:
 
 def without_noise(
     dense: np.ndarray, itemsets: list[tuple[int, ...]], cap: int, told: bool = False
-) -> Heard:
+) -> RoundTally:
     """What reports of these baskets would say without noise, were the single items hashed; with
     the tiers of large baskets, or without.
     """
@@ -180,13 +181,13 @@ def without_noise(
     sizes = held.sum(axis=0)
     part = np.where(sizes <= cap, 1.0, (cap - told) / np.maximum(sizes, 1))
     kept, whole = held @ part / len(dense), len(itemsets) == dense.shape[1]
-    heard = Heard(tuple(itemsets), kept, np.full(len(kept), 1e-8), cap, 10**6, whole)
+    tally = RoundTally(tuple(itemsets), kept, np.full(len(kept), 1e-8), cap, 10**6, whole)
     if not told:
-        return heard
+        return tally
     starts = tiers_above(cap, len(itemsets))
     tier = np.searchsorted(starts, sizes, side="right")
     shares = np.bincount(tier, minlength=len(starts) + 1)[1:] / len(dense)
-    return replace(heard, tiers=Tiers(starts, shares, np.full(len(starts), 1e-8)))
+    return replace(tally, tiers=SizeBins(starts, shares, np.full(len(starts), 1e-8)))
 
 
 @pytest.mark.parametrize("told", [False, True], ids=["nothing told of sizes", "tiers"])
@@ -205,8 +206,8 @@ def test_without_noise_errors_cover_what_caps_take(
     single = [(item,) for item in range(60)]
     pairs = list(combinations(range(6), 2))
     asked = [single, single[:30] + pairs, single[:24] + pairs]
-    heard = [without_noise(dense, each, cap, told) for each, cap in zip(asked, caps, strict=True)]
-    rounds = Rounds(tuple(heard), 60)
+    tally = [without_noise(dense, each, cap, told) for each, cap in zip(asked, caps, strict=True)]
+    rounds = PooledRounds(tuple(tally), 60)
     for known, sets in ((rounds.singles, single[:24]), (rounds.supports(pairs), pairs)):
         true = np.array([dense[:, each].all(axis=1).mean() for each in sets])
         off = (known.mean[: len(sets)] - true) / known.stderr[: len(sets)]
@@ -221,43 +222,46 @@ def test_without_noise_errors_cover_what_caps_take(
 def test_a_round_by_hash_takes_over_the_doubts_of_those_it_is_measured_by() -> None:
     """Its cap is undone by what others found, so that it is as open as theirs."""
     share = np.full(24, 0.1)
-    known = Yardstick.of(Found(share, np.full(24, 1e-12), 0.05 * share), np.arange(24))
-    heard = Heard(tuple((i,) for i in range(40)), np.full(40, 0.08), np.full(40, 1e-12), 8, 1, True)
-    cap = known.undone(Undone.of(heard, Survival.whole(40), 0.6), 0.6)
-    assert cap.left == pytest.approx(0.8) and cap.open_to == pytest.approx(0.05, rel=1e-3)
+    known = NoisyObservation.normal(share, np.full(24, 1e-12), 0.05 * share)
+    tally = RoundTally(
+        tuple((i,) for i in range(40)), np.full(40, 0.08), np.full(40, 1e-12), 8, 1, True
+    )
+    before = Undone.of(tally, Survival.whole(40), 0.6)
+    cap = calibrated(before, known, np.arange(24), 0.6)
+    assert cap.left == pytest.approx(0.8) and cap.systematic == pytest.approx(0.05, rel=1e-3)
     both = together([cap], [(0,), (39,)])
-    assert both.open_to == pytest.approx(0.005, rel=1e-3)
-    assert both.noise[0] == pytest.approx((cap.unlike[0] * 0.1) ** 2, rel=1e-3)
+    assert both.systematic == pytest.approx(0.005, rel=1e-3)
+    assert both.variance[0] == pytest.approx((cap.heterogeneity[0] * 0.1) ** 2, rel=1e-3)
 
 
 def test_how_far_candidates_differ_hangs_on_what_was_asked_and_on_large_baskets() -> None:
-    """Kinds foretell what a cap takes of each where people were asked what goes together: there
+    """Classes foretell what a cap takes of each where people were asked what goes together: there
     errors that suppose nothing foretold were a quarter too wide. The first round's are others.
     """
     single = tuple((item,) for item in range(20))
     pairs = tuple(combinations(range(20), 2))[:20]
-    tiers = Tiers((5, 8, 12, 18), np.array([0.03, 0.02, 0.01, 0.005]), np.full(4, 1e-8))
+    tiers = SizeBins((5, 8, 12, 18), np.array([0.03, 0.02, 0.01, 0.005]), np.full(4, 1e-8))
 
-    def unlike(itemsets: tuple[tuple[int, ...], ...], tiers: Tiers) -> float:
+    def heterogeneity(itemsets: tuple[tuple[int, ...], ...], tiers: SizeBins) -> float:
         number = len(itemsets)
         kept = np.full(number, 1.0 / number)
-        heard = Heard(itemsets, kept, np.full(number, 1e-8), 4, 1000, False, tiers)
+        tally = RoundTally(itemsets, kept, np.full(number, 1e-8), 4, 1000, False, tiers)
         left = Survival(np.full(number, 0.8), np.zeros(number))
-        return float(Undone.of(heard, left, 0.6).unlike[0])
+        return float(Undone.of(tally, left, 0.6).heterogeneity[0])
 
-    alone = unlike(single, tiers)
+    alone = heterogeneity(single, tiers)
     assert alone == pytest.approx(0.65 * 0.2)
-    assert unlike(single + pairs, tiers) == pytest.approx((0.65 - 0.45 / 2) * 0.2)
+    assert heterogeneity(single + pairs, tiers) == pytest.approx((0.65 - 0.45 / 2) * 0.2)
     hardly = replace(tiers, starts=(5, 6, 7, 8), shares=np.array([0.3, 0.02, 0.001, 0.0]))
-    assert unlike(single, hardly) < alone / 2
+    assert heterogeneity(single, hardly) < alone / 2
 
     whole = Undone(
-        Heard(single, np.full(20, 0.1), np.full(20, 1e-12), 4, 1, True),
+        RoundTally(single, np.full(20, 0.1), np.full(20, 1e-12), 4, 1, True),
         *(np.full(20, each) for each in (0.5, 0.0, 0.1)),
     )
-    direct = replace(whole, heard=replace(whole.heard, whole=False))
-    alike = together([direct, direct], single).noise[0]
-    assert together([whole, direct], single).noise[0] == pytest.approx(alike / 2, rel=1e-3)
+    direct = replace(whole, tally=replace(whole.tally, whole=False))
+    alike = together([direct, direct], single).variance[0]
+    assert together([whole, direct], single).variance[0] == pytest.approx(alike / 2, rel=1e-3)
 
 
 def test_what_tiers_leave_open_is_stated_once_and_what_candidates_differ_in_grows_with_it() -> None:
@@ -266,30 +270,32 @@ def test_what_tiers_leave_open_is_stated_once_and_what_candidates_differ_in_grow
     tiers, candidates seemed to differ in next to nothing; and as much, the more items they had.
     """
     itemsets = ((0,), (1,), (0, 1), (2, 3), (0, 1, 2, 3))
-    tiers = Tiers((5, 8, 12, 18), np.array([0.03, 0.02, 0.01, 0.005]), np.full(4, 1e-8))
-    heard = Heard(itemsets, np.full(5, 0.2), np.full(5, 1e-8), 4, 1000, False, tiers)
+    tiers = SizeBins((5, 8, 12, 18), np.array([0.03, 0.02, 0.01, 0.005]), np.full(4, 1e-8))
+    tally = RoundTally(itemsets, np.full(5, 0.2), np.full(5, 1e-8), 4, 1000, False, tiers)
 
-    def undone(sized: float, supposed: float) -> Undone:
-        each = Survival(*(np.full(5, e) for e in (0.8, sized)), supposed=np.full(5, supposed))
-        return Undone.of(heard, each, 0.6)
+    def undone(size_error: float, supposed: float) -> Undone:
+        each = Survival(*(np.full(5, e) for e in (0.8, size_error)), supposed=np.full(5, supposed))
+        return Undone.of(tally, each, 0.6)
 
     known = undone(0.0, 0.0)
-    assert not known.open_to.any()
-    assert known.unlike[[2, 4]] == pytest.approx(known.unlike[0] / np.sqrt([2, 4]))
+    assert not known.systematic.any()
+    assert known.heterogeneity[[2, 4]] == pytest.approx(known.heterogeneity[0] / np.sqrt([2, 4]))
     hidden = undone(0.3, 0.4)
-    assert hidden.sized == pytest.approx(0.3) and hidden.open_to == pytest.approx(0.4)
-    assert hidden.unlike == pytest.approx(known.unlike * np.hypot(0.2, 0.8 * 0.5) / 0.2)
+    assert hidden.size_error == pytest.approx(0.3) and hidden.systematic == pytest.approx(0.4)
+    assert hidden.heterogeneity == pytest.approx(
+        known.heterogeneity * np.hypot(0.2, 0.8 * 0.5) / 0.2
+    )
 
 
 def test_what_was_kept_of_people_is_judged_by_todays_code(tmp_path: Path) -> None:
     """What tiers say was kept with what they told, and estimators were judged by the old of it."""
-    tiers = Tiers((5, 8), np.array([0.03, 0.02]), np.full(2, 1e-4), 12)
-    heard = Heard(((0,), (1,)), np.full(2, 0.2), np.full(2, 1e-4), 4, 1000, False, tiers)
+    tiers = SizeBins((5, 8), np.array([0.03, 0.02]), np.full(2, 1e-4), 12)
+    tally = RoundTally(((0,), (1,)), np.full(2, 0.2), np.full(2, 1e-4), 4, 1000, False, tiers)
     vars(tiers)["sizes"] = np.array([1.0, 2.0])
     kept = tmp_path / "kept"
-    kept.write_bytes(pickle.dumps((heard,)))
+    kept.write_bytes(pickle.dumps((tally,)))
     people = Baskets(np.array([0, 1]), np.array([0]), 2)
-    again = said(people, 1.0, 0, kept).rounds.heard[0].tiers
+    again = said(people, 1.0, 0, kept).rounds.tallies[0].tiers
     assert again is not None and again.sizes[0] > 5
 
 
@@ -302,7 +308,7 @@ def test_the_last_tier_goes_on_as_the_tiers_before_it(tail: float) -> None:
     law = (sizes - 0.5) ** -tail - (sizes + 0.5) ** -tail
     tier = np.searchsorted(starts, sizes, side="right") - 1
     shares = np.bincount(tier[tier >= 0], law[tier >= 0]) / law.sum()
-    told = Tiers(starts, shares, np.full(6, 1e-9), 1000)
+    told = SizeBins(starts, shares, np.full(6, 1e-9), 1000)
     last = tier == 5
     true = float(law[last] @ sizes[last] / law[last].sum())
     assert told.sizes[-1] == pytest.approx(
@@ -320,9 +326,9 @@ def test_little_gamma_asks_for_candidates_by_hash_and_much_directly() -> None:
     assert direct == pytest.approx(direct_variance(4, 136, 2.7), rel=0.02)
     assert hashed == pytest.approx(collision_variance(4, int(buckets[0]), 2.7))
     held = [(item,) for item in range(136)]
-    kinds = Supposition((), np.full(136, 0.01), 0.6, None)
+    classes = Hypothesis((), np.full(136, 0.01), 0.6, None)
     little, much = (
-        best_asking(held, [(1.0, kinds)], gamma, 150_000, 0.01, 64) for gamma in (2.7, 50.0)
+        best_asking(held, [(1.0, classes)], gamma, 150_000, 0.01, 64) for gamma in (2.7, 50.0)
     )
     assert little.buckets == best_buckets(little.cap, 2.7) and not much.buckets
 
@@ -332,16 +338,16 @@ def test_more_gamma_asks_no_more_than_can_be_thought_of() -> None:
 
 
 def test_what_a_cap_takes_is_that_of_real_reports() -> None:
-    """E[min(1, m/c) | held] from the kinds that made the baskets, against candidates kept."""
-    kinds = BasketKinds(np.array([0.5, 0.5]), np.array([[0.6] * 8, [0.15] * 8]))
+    """E[min(1, m/c) | held] from the classes that made the baskets, against candidates kept."""
+    classes = LatentClasses(np.array([0.5, 0.5]), np.array([[0.6] * 8, [0.15] * 8]))
     candidates = (*((item,) for item in range(8)), (0, 1), (2, 3), (0, 1, 2))
     rng = np.random.default_rng(5)
-    dense = rng.random((60_000, 8)) < kinds.chances[rng.integers(0, 2, 60_000)]
+    dense = rng.random((60_000, 8)) < classes.chances[rng.integers(0, 2, 60_000)]
     held = np.stack([dense[:, each].all(axis=1) for each in candidates], axis=1)
     kept = np.minimum(1.0, 3 / np.maximum(held.sum(axis=1), 1))
     wanted = (held * kept[:, None]).sum(axis=0) / held.sum(axis=0)
     nothing = np.zeros(len(candidates))
-    found = survival(Heard(candidates, nothing, nothing, 3, 1, False), kinds)
+    found = survival(RoundTally(candidates, nothing, nothing, 3, 1, False), classes)
     assert np.abs(found.left - wanted).max() < 0.02
     domain = Domain((Items("items", tuple("abcdefgh")),))
     mechanism = ItemSet(domain, 19, 3, candidates)
@@ -353,10 +359,10 @@ def test_what_a_cap_takes_is_that_of_real_reports() -> None:
 
 
 def test_what_tiers_tell_is_what_a_cap_takes() -> None:
-    """More large baskets than kinds foretell: of real reports the tiers say how many, and what the
-    cap took of each candidate follows; by kinds alone it would be 9 points less.
+    """More large baskets than classes foretell: of real reports the tiers say how many, and what
+    the cap took of each candidate follows; by classes alone it would be 9 points less.
     """
-    kinds = BasketKinds(np.array([0.93, 0.07]), np.array([[0.1] * 10, [0.6] * 10]))
+    classes = LatentClasses(np.array([0.93, 0.07]), np.array([[0.1] * 10, [0.6] * 10]))
     rng = np.random.default_rng(7)
     level = np.where(rng.random(200_000) < 0.2, 0.6, 0.1)  # 0.2 on the mean, but uneven
     dense = rng.random((200_000, 10)) < level[:, None]
@@ -371,34 +377,36 @@ def test_what_tiers_tell_is_what_a_cap_takes() -> None:
         _with(
             Table(mechanism.reports, mechanism.perturb(truth.columns, seeded(2))),
             mechanism,
-            Turn.first(),
+            Round.first(),
         )
     )
-    heard = RoundsSource.of([release]).rounds.heard[0]
-    assert heard.tiers is not None
-    true = np.bincount(np.searchsorted(heard.tiers.starts, sizes, side="right"))[1:] / len(sizes)
-    off = (heard.tiers.shares - true) / np.sqrt(heard.tiers.variance)
+    tally = RoundSeries.of([release]).pooled.tallies[0]
+    assert tally.tiers is not None
+    true = np.bincount(np.searchsorted(tally.tiers.starts, sizes, side="right"))[1:] / len(sizes)
+    off = (tally.tiers.shares - true) / np.sqrt(tally.tiers.variance)
     assert np.abs(off).max() < 4.5
-    told, alone = survival(heard, kinds), survival(replace(heard, tiers=None), kinds)
-    assert np.abs(told.left - wanted).max() < 4 * told.sized.max() < 0.06
+    told, alone = survival(tally, classes), survival(replace(tally, tiers=None), classes)
+    assert np.abs(told.left - wanted).max() < 4 * told.size_error.max() < 0.06
     assert (alone.left - wanted).min() > 0.09
 
 
 def test_kinds_explain_pairs_that_independence_cannot() -> None:
-    truth = BasketKinds(
+    truth = LatentClasses(
         np.array([0.6, 0.4]), np.array([[0.5, 0.5, 0.1, 0.1], [0.05, 0.05, 0.4, 0.4]])
     )
     sets = [(0,), (1,), (2,), (3,), *combinations(range(4), 2)]
     found = truth.supports(sets)
     variance = np.full(len(sets), 1e-6)
-    fit = KindsFit(padded(sets, 4), found, variance, np.ones(len(sets)), found[:4]).kinds()
+    fit = LatentClassFit(padded(sets, 4), found, variance, np.ones(len(sets)), found[:4]).fitted()[
+        0
+    ]
     assert np.abs(fit.supports(sets) - found).max() < 0.004
     assert fit.supports([(0, 1, 2)])[0] == pytest.approx(truth.supports([(0, 1, 2)])[0], abs=0.01)
 
 
 def _normal_known(found: np.ndarray, variance: np.ndarray) -> Posterior:
-    told = Witness.normal(found, variance)
-    return Ratios.of_items(told).known(np.ones(len(found)), told)
+    told = NoisyObservation.normal(found, variance)
+    return LiftPrior.of_items(told).known(np.ones(len(found)), told)
 
 
 def test_what_is_known_of_many_helps_each() -> None:
@@ -432,10 +440,10 @@ def test_errors_of_what_was_drawn_to_others_are_those_found() -> None:
 
 def test_what_is_open_of_all_is_the_same_part_of_what_is_left() -> None:
     found, variance = np.array([0.04, 0.04]), np.array([0.01**2, 1e-10])
-    law = Ratios.of_items(Witness.normal(np.full(500, 0.01), np.full(500, 1e-6)))
-    known = law.known(np.ones(2), Witness.normal(found, variance))
-    known = replace(known, open_to=np.full(2, 0.02))
-    own = replace(known, open_to=0.0).stderr
+    law = LiftPrior.of_items(NoisyObservation.normal(np.full(500, 0.01), np.full(500, 1e-6)))
+    known = law.known(np.ones(2), NoisyObservation.normal(found, variance))
+    known = replace(known, systematic=np.full(2, 0.02))
+    own = replace(known, systematic=0.0).stderr
     added = np.sqrt(known.stderr**2 - own**2)
     assert known.mean[0] < 0.5 * 0.04
     np.testing.assert_allclose(added, 0.02 * known.mean / 0.04, rtol=1e-3)
@@ -591,7 +599,7 @@ def test_a_list_of_one_is_that_one(folder: Path, name: str) -> None:
         for verb in (sf.fit, lambda one: sf.query(one, "SELECT COUNT(*) FROM t")):
             assert _refusal(verb, [release]) == _refusal(verb, release)
     if name == "r1.parquet":
-        alone = frequent_itemsets(RoundsSource.of([release]), top=8)
+        alone = frequent_itemsets(RoundSeries.of([release]), top=8)
         assert alone.to_dicts() == found
 
 
@@ -612,7 +620,7 @@ def test_the_first_round_alone_has_errors_that_cover_the_truth() -> None:
     table = Table(domain, (Bits.from_dense(dense),))
     first = sf.perturb(table, gamma=19, round=1, rng=seeded(1))
     true = dense.mean(axis=0)
-    for source in ([first], RoundsSource.of([first])):
+    for source in ([first], RoundSeries.of([first])):
         found = sf.mine(source, top=4, max_length=1)
         off = [(each.support - true[int(each.items[0][1:])]) / each.stderr for each in found]
         assert np.abs(off).max() < 3  # they were 4.2 and 3.9 too low
@@ -968,7 +976,7 @@ def test_a_turn_is_kept_with_its_reports(folder: Path, tmp_path: Path) -> None:
     second = Release.of(_opened(folder / "r2.parquet"))
     assert second.provenance.turn == first.provenance.turn.next
     with pytest.raises(ParameterError, match="different series"):
-        RoundsSource.of([first, _again(folder, tmp_path)])
+        RoundSeries.of([first, _again(folder, tmp_path)])
 
 
 def _opened(path: Path) -> Table:
@@ -982,7 +990,7 @@ def _again(folder: Path, place: Path) -> Release:
         Guarantee(19), _opened(folder / "r1.parquet").provenance.mechanism.domain
     )
     path = place / "again.parquet"
-    perturb_file(folder / "shop.dat", path, mechanism, seeded(1), turn=Turn.first())
+    perturb_file(folder / "shop.dat", path, mechanism, seeded(1), turn=Round.first())
     return Release.of(_opened(path))
 
 
@@ -992,10 +1000,10 @@ def test_items_that_later_rounds_passed_over_are_not_joined() -> None:
     wide = Domain((Items("items", tuple(map(str, range(400)))),))
     chances = np.where(np.arange(400) < 12, 0.2, 0.002)
     bits = Bits.from_dense(rng.random((12_000, 400)) < chances)
-    truth, releases, turn = Table(wide, (bits,)), list[Release](), Turn("ab" * 16, 1)
+    truth, releases, turn = Table(wide, (bits,)), list[Release](), Round("ab" * 16, 1)
     for _ in range(3):
         mechanism = (
-            RoundsSource.of(releases).following(16)
+            RoundSeries.of(releases).next_round(16)
             if releases
             else ItemSet(wide, 8, 8, buckets=100, seeds=1024)
         )
@@ -1003,7 +1011,7 @@ def test_items_that_later_rounds_passed_over_are_not_joined() -> None:
         table = Table(mechanism.reports, mechanism.perturb(group.columns, seeded(turn.round)))
         releases.append(Release.of(_with(table, mechanism, turn)))
         turn = turn.next
-    found = frequent_itemsets(RoundsSource.of(releases), top=16, max_candidates=2000)
+    found = frequent_itemsets(RoundSeries.of(releases), top=16, max_candidates=2000)
     single = {int(each.items[0]) for each in found if len(each.items) == 1}
     assert len(single & set(range(12))) >= 9
 
@@ -1019,13 +1027,13 @@ def test_a_guarantee_alone_takes_item_set_and_says_what_rounds_add(folder: Path)
 
 
 def test_pairs_come_out_as_the_plan_predicts(truth: Table) -> None:
-    """No worse than predicted, and not much better: kinds of baskets help what is rare."""
+    """No worse than predicted, and not much better: classes of baskets help what is rare."""
     plan = plan_release(ITEMS, PEOPLE, guarantee=Guarantee(19), at_support=0.2)
     offer = next(option for option in plan.options if option.name == "item-set in rounds")
     every, off = true_supports(baskets(), 2), []
     pairs = sorted((x for x in every if len(x) == 2), key=lambda each: -every[each])[:10]
     for seed in range(4):
-        known = asked(truth, seed).rounds.supports(pairs)
+        known = asked(truth, seed).pooled.supports(pairs)
         off += list(known.mean - [every[each] for each in pairs])
     assert 0.3 < float(np.sqrt(np.mean(np.square(off)))) / offer.supports[1] < 1.5
 
@@ -1033,12 +1041,10 @@ def test_pairs_come_out_as_the_plan_predicts(truth: Table) -> None:
 def test_who_is_asked_does_not_depend_on_how_the_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "baskets.dat"
     path.write_text("".join(f"{1 + row % 7}\n" for row in range(500)))
-    reader, turn = reader_of(path), Turn("00" * 16, 2)
+    reader, turn = reader_of(path), Round("00" * 16, 2)
     domain = reader.found
     found = [
-        np.concatenate(
-            [part[0].to_dense() for part in AskedPeople(reader, turn).batches(domain, rows)]
-        )
+        np.concatenate([part[0].to_dense() for part in Cohort(reader, turn).batches(domain, rows)])
         for rows in (500, 64)
     ]
     assert len(found[0]) == turn.people(500) and np.array_equal(*found)
@@ -1051,21 +1057,21 @@ def test_few_reports_are_no_reason_to_believe_them_more() -> None:
     rng = np.random.default_rng(5)
     true = np.exp(rng.normal(-4.3, 0.7, 1500))
     own, other, people = 0.04, 0.0002, 3000
-    heard = []
+    tally = []
     for _ in range(3):
         count = rng.poisson(people * (other + (own - other) * true))
         shown = np.maximum(count / people, other)
         variance = (people * shown + 1) / (people * (own - other)) ** 2
         kept = (count / people - other) / (own - other)
         sets = tuple((item,) for item in range(len(true)))
-        heard.append(Heard(sets, kept, variance, 2000, people, False, None, 1 / own / people))
-    whole = [Undone.of(each, Survival.whole(len(true)), 0.0) for each in heard]
-    found = together(whole, heard[0].itemsets)
-    assert found.share.mean() == pytest.approx(true.mean(), rel=0.03)
-    by_own = sum(each.kept / each.variance for each in heard)
-    by_own = by_own / sum(1 / each.variance for each in heard)
+        tally.append(RoundTally(sets, kept, variance, 2000, people, False, None, 1 / own / people))
+    whole = [Undone.of(each, Survival.whole(len(true)), 0.0) for each in tally]
+    found = together(whole, tally[0].itemsets)
+    assert found.found.mean() == pytest.approx(true.mean(), rel=0.03)
+    by_own = sum(each.kept / each.variance for each in tally)
+    by_own = by_own / sum(1 / each.variance for each in tally)
     assert by_own.mean() < 0.85 * true.mean()  # what it was
-    known = Ratios.of_items(found.told).known(np.ones(len(true)), found.told)
+    known = LiftPrior.of_items(found).known(np.ones(len(true)), found)
     most = np.argsort(-known.mean)[:200]
     off = np.abs(known.mean - true)[most] / known.stderr[most]
     assert 0.91 < (off < 1.96).mean() < 0.99
@@ -1077,8 +1083,8 @@ def test_the_few_frequent_items_are_not_averaged_away() -> None:
     rng = np.random.default_rng(6)
     true = np.append(np.exp(rng.normal(-7, 0.8, 4000)), np.linspace(0.02, 0.05, 12))
     found = true + rng.normal(0, 0.005, len(true))
-    told = Witness.normal(found, np.full(len(true), 0.005**2))
-    law = Ratios.of_items(told)
+    told = NoisyObservation.normal(found, np.full(len(true), 0.005**2))
+    law = LiftPrior.of_items(told)
     frequent = law.masses[law.grid >= np.log(0.018)].sum() * len(true)
     assert 8 < frequent < 18
     known = law.known(np.ones(len(true)), told)
@@ -1101,10 +1107,10 @@ def test_what_a_few_far_larger_baskets_hold_is_found_with_honest_errors() -> Non
     """
     bits, dense = far_apart(12_000, 1)
     domain = Domain((Items("items", tuple(f"i{place}" for place in range(200))),))
-    rng, turn, found = seeded(4), Turn(f"{7:032x}", 1), list[Release]()
+    rng, turn, found = seeded(4), Round(f"{7:032x}", 1), list[Release]()
     for _ in range(3):
         mechanism = (
-            RoundsSource.of(found).following(24)
+            RoundSeries.of(found).next_round(24)
             if found
             else ItemSet.promising(Guarantee(300), domain)
         )
@@ -1112,8 +1118,8 @@ def test_what_a_few_far_larger_baskets_hold_is_found_with_honest_errors() -> Non
         table = Table(mechanism.reports, mechanism.perturb(group.columns, rng))
         found.append(Release.of(_with(table, mechanism, turn)))
         turn = turn.next
-    source = RoundsSource.of(found)
-    assert all(each.apart for each in source.rounds.heard)
+    source = RoundSeries.of(found)
+    assert all(each.two_classes for each in source.pooled.tallies)
     mined = frequent_itemsets(source, top=24, max_length=2)
     off = [
         (each.support - dense[:, [int(name[1:]) for name in each.items]].all(axis=1).mean())
@@ -1132,25 +1138,25 @@ def test_what_a_few_far_larger_baskets_hold_is_found_with_honest_errors() -> Non
 def test_baskets_of_one_law_stand_not_apart() -> None:
     """Sizes that fall off as they usually do are no reason to suppose a second kind."""
     starts = tiers_above(8, 500)
-    usual = Tiers(starts, 0.2 * 0.5 ** np.arange(6), np.full(6, 1e-4), 500)
+    usual = SizeBins(starts, 0.2 * 0.5 ** np.arange(6), np.full(6, 1e-4), 500)
     lonely = replace(usual, shares=np.array([0, 0, 0, 0, 0, 0.1]))
-    assert not usual.told_apart
-    assert lonely.told_apart
-    heard = Heard(((0,),), np.zeros(1), np.ones(1), 8, 1, True, usual)
-    both = pooled([heard, replace(heard, tiers=lonely)])
-    assert all(each.tiers is not None and each.tiers.told_apart for each in both)
-    assert pooled([heard, heard]) == (heard, heard)
+    assert not usual.two_class
+    assert lonely.two_class
+    tally = RoundTally(((0,),), np.zeros(1), np.ones(1), 8, 1, True, usual)
+    both = pooled([tally, replace(tally, tiers=lonely)])
+    assert all(each.tiers is not None and each.tiers.two_class for each in both)
+    assert pooled([tally, tally]) == (tally, tally)
 
 
 def test_pairs_nobody_was_asked_about_are_as_open_as_their_items(truth: Table) -> None:
-    rounds = asked(truth, 1).rounds
+    rounds = asked(truth, 1).pooled
     others = [each for each in combinations(range(12), 2) if each not in rounds.asked]
     assert others
     singles = rounds.singles
     for each in others:
         known = rounds.supports([each])
         parts = [singles.stderr[item] / singles.mean[item] for item in each]
-        predicted = rounds.kinds.supports([each])[0]
+        predicted = rounds.classes.supports([each])[0]
         assert known.stderr[0] >= predicted * min(np.hypot(*parts), 1) * 0.999
 
 

@@ -71,7 +71,9 @@ def test_the_covariance_of_cells_is_that_of_pairs(name):
     estimate = source(name).marginal(["sex", "region"])
     cells = np.array([0, 3, 5])
     units = np.eye(6)[cells].reshape(3, 2, 3)
-    pairs = [[estimate.evidence.covariance(a, b) for b in units] for a in units]
+    pairs = [
+        [estimate.evidence.covariances(a[..., None], b[..., None])[0] for b in units] for a in units
+    ]
     assert np.allclose(estimate.cell_covariance(cells), pairs)
     assert np.allclose(
         np.sqrt(np.diag(estimate.cell_covariance(cells))), estimate.stderr.ravel()[cells]

@@ -135,7 +135,7 @@ def test_covariance_equals_the_dense_formula():
         total * first * second
     ).sum()
     assert np.isclose(
-        evidence.covariance(first.reshape(2, 2, 3), second.reshape(2, 2, 3)), expected
+        evidence.covariances(first.reshape(2, 2, 3, 1), second.reshape(2, 2, 3, 1))[0], expected
     )
     assert np.allclose(evidence.squares.ravel(), (inverse**2) @ counts.ravel() - total)
 
@@ -181,7 +181,7 @@ def test_merged_evidence_sums_finer_cells():
     merge = np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     coarse = MergedEvidence(fine, lambda table: merge @ table, lambda weights: merge.T @ weights)
     assert np.allclose(coarse.total, merge @ fine.total)
-    assert np.isclose(coarse.squares[0], fine.covariance(merge[0], merge[0]))
+    assert np.isclose(coarse.squares[0], fine.variances(merge[0][..., None])[0])
 
 
 def test_answers_and_estimates_read_well():

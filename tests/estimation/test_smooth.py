@@ -11,7 +11,7 @@ import sfumato as sf
 from sfumato.channels.window import Shape
 from sfumato.domain import Domain, Numeric
 from sfumato.estimation import grid_law, smooth
-from sfumato.estimation.comb import Comb
+from sfumato.estimation.heaping import Heaping
 from sfumato.mechanisms.square_wave import SquareWave
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
@@ -28,7 +28,7 @@ def law(values: int = 30, **changed: object) -> grid_law._Penalised:
 
 
 def test_how_the_law_moves_is_its_derivative() -> None:
-    found = law(spikes=(7,), combs=(Comb(4.0, 5.0), Comb(0.3, 2.5)))
+    found = law(spikes=(7,), heapings=(Heaping(4.0, 5.0), Heaping(0.3, 2.5)))
     at = np.random.default_rng(2).normal(0, 0.7, 33)
     design = found._design(at)
     for place, small in product(range(33), [1e-6]):
@@ -40,14 +40,14 @@ def test_how_the_law_moves_is_its_derivative() -> None:
 
 def test_people_who_round_are_a_share_of_all() -> None:
     """Half of them, where the coefficient is 0: the law is that of as many moved by hand."""
-    found = law(combs=(Comb(4.0, 5.0),))
+    found = law(heapings=(Heaping(4.0, 5.0),))
     masses = np.exp(found._theta(np.zeros(31)))
-    inside = Comb(4.0, 5.0).inside(30)
+    inside = Heaping(4.0, 5.0).inside(30)
     assert inside.all()
     round_ = np.arange(30) % 5 == 4
     assert np.allclose(masses[inside & round_], 0.5 + 0.5 * 5)
     assert np.allclose(masses[inside & ~round_], 0.5)
-    assert np.allclose(found._at_combs(np.zeros(31))[inside & round_, 0], 2.5 / 3)
+    assert np.allclose(found._at_heapings(np.zeros(31))[inside & round_, 0], 2.5 / 3)
 
 
 def test_errors_of_a_rougher_law_are_those_of_repeated_reports_and_what_is_smoothed_away() -> None:

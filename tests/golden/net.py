@@ -176,7 +176,8 @@ class Room:
         apart = self.folder / OUTPUT
         apart.mkdir()
         os.chdir(apart)
-        code, printed, _ = typed([*arguments(case.hostile, apart), "--json"])
+        words = arguments(case.hostile, apart, lambda make: str(make(apart)))
+        code, printed, _ = typed([*words, "--json"])
         os.chdir(self.folder)
         return {"code": code, "kind": json.loads(printed).get("error", {}).get("kind")}
 

@@ -51,9 +51,9 @@ ELSEWHERE = {
     "collect/people.py": "one column of data that reader_of has opened",
     "publish/dossier.py": "a digest, after is_file",
     "collect/server/owner.py": "an export that was written a line before",
-    "collect/store/sqlite.py": "SQLite, after check_file; figures in it by slips_told",
-    "collect/store/postgres.py": "figures that this server kept, by slips_told",
-    "privacy/ledger_file.py": "SQLite, after is_file; reports in it by slips_told",
+    "collect/store/base.py": "figures that this server kept, by refuse_malformed",
+    "collect/store/sqlite.py": "SQLite, after check_file",
+    "privacy/ledger_file.py": "SQLite, after is_file; reports in it by refuse_malformed",
     "counting/sql/kept.py": "counts in the cache folder of whoever runs this, known by a digest",
 }
 

@@ -17,7 +17,7 @@ class Exhaustive(Keystream):
     """
 
     def __init__(self) -> None:
-        super().__init__(bytes(32), secure=False)
+        super().__init__(bytes(32))
 
     def below(self, bound: int, count: int) -> Any:
         assert count == bound, "ask for each outcome once"
@@ -29,8 +29,8 @@ class Exhaustive(Keystream):
 class Witness(Keystream):
     """Draws as any keystream does and keeps the bounds and thresholds that were asked for."""
 
-    def __init__(self, key: bytes = bytes(32), secure: bool = False) -> None:
-        super().__init__(key, secure)
+    def __init__(self, key: bytes = bytes(32)) -> None:
+        super().__init__(key)
         self.bounds: list[int] = []
         self.thresholds: list[tuple[int, int]] = []
 

@@ -233,7 +233,9 @@ def test_the_foreseen_error_is_the_one_found() -> None:
         found = math.sqrt(np.mean(np.square(errors))) / 20_000
         cells = [domain[name].cells() for name in names]
         even, units = np.full(truth.shape, 1 / truth.size), np.eye(truth.size)
-        each = [mechanism.foretold(cells, unit.reshape(truth.shape), even) for unit in units]
+        each = [
+            mechanism.predicted_variance(cells, unit.reshape(truth.shape), even) for unit in units
+        ]
         foreseen = math.sqrt(np.mean(each) / 20_000)
         assert abs(found / foreseen - 1) < 0.15
 
@@ -463,7 +465,9 @@ def test_a_column_whose_questions_are_all_folded_is_told_by_those_that_hold_it()
     truth = np.bincount(columns[3], minlength=12)
     assert np.abs((found.value - truth) / found.stderr).max() < 4
     assert 0 < found.stderr.max() < 3_000
-    foretold = mechanism.foretold([domain["c3"].cells()], np.eye(12)[0], np.full(12, 1 / 12))
+    foretold = mechanism.predicted_variance(
+        [domain["c3"].cells()], np.eye(12)[0], np.full(12, 1 / 12)
+    )
     assert foretold is not None and 0.3 < np.sqrt(foretold * 30_000) / found.stderr[0] < 3
 
 

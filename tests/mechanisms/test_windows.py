@@ -17,10 +17,10 @@ from sfumato.channels.window import Cuts, Shape
 from sfumato.domain import Category, Domain, Numeric
 from sfumato.errors import EstimationError, ParameterError, SchemaError, Unanswerable
 from sfumato.estimation import grid_law, smooth
-from sfumato.estimation.comb import Comb
 from sfumato.estimation.estimate import Answer
 from sfumato.estimation.grid_counts import GridCounts, grid_counts
 from sfumato.estimation.grid_law import fitted
+from sfumato.estimation.heaping import Heaping
 from sfumato.mechanisms.piecewise import Piecewise
 from sfumato.mechanisms.retention import Retention
 from sfumato.mechanisms.square_wave import SquareWave
@@ -372,7 +372,7 @@ def test_words_beside_numbers_are_counted_without_bias() -> None:
     stated = np.sqrt(np.mean([each.stderr**2 for each in found], axis=0))
     assert (np.abs(off.mean(axis=0)) < 4 * stated / np.sqrt(150)).all()
     assert np.allclose(off.std(axis=0) / stated, 1, atol=0.2)
-    foretold = mechanism.foretold([pet.cells()], np.eye(4)[0], np.bincount(codes) / rows)
+    foretold = mechanism.predicted_variance([pet.cells()], np.eye(4)[0], np.bincount(codes) / rows)
     assert foretold is not None and np.sqrt(foretold * rows) == pytest.approx(stated[0], rel=0.05)
 
 
@@ -665,17 +665,22 @@ def test_round_numbers_stand_out_all_alike(unit: int, share: float) -> None:
 
 def test_round_numbers_are_where_they_are() -> None:
     """Whatever the range begins with, and between two values of a grid at both of them."""
-    ages = Comb.all_of(Numeric("age", 17, 90), 74)
-    assert [np.flatnonzero(comb.teeth(74)).tolist()[:3] for comb in ages] == [
+    ages = Heaping.all_of(Numeric("age", 17, 90), 74)
+    assert [np.flatnonzero(heaping.teeth(74)).tolist()[:3] for heaping in ages] == [
         [1, 3, 5],
         [3, 8, 13],
         [3, 13, 23],
     ]
-    wages = Comb.all_of(Numeric("wage", 0, 500_000), 256)
-    assert [round(comb.period * 500_000 / 255) for comb in wages] == [5000, 10_000, 20_000, 50_000]
+    wages = Heaping.all_of(Numeric("wage", 0, 500_000), 256)
+    assert [round(heaping.period * 500_000 / 255) for heaping in wages] == [
+        5000,
+        10_000,
+        20_000,
+        50_000,
+    ]
     teeth = wages[0].teeth(256)
     assert teeth[:4] == pytest.approx([1, 0, 0.45, 0.55])
-    assert not Comb.all_of(Numeric("x", 1, 8), 8)
+    assert not Heaping.all_of(Numeric("x", 1, 8), 8)
 
 
 @pytest.mark.parametrize("kind", [Piecewise, SquareWave])
@@ -714,9 +719,9 @@ def test_a_median_says_what_it_assumes_as_a_mean_does() -> None:
 
 def test_round_numbers_are_where_the_grid_has_them():
     """Steps of ten from 0 to 309 end at 300; as if they ended at 309, fifties were 4.9 apart."""
-    combs = Comb.all_of(Numeric("x", 0, 309, step=10), 31)
-    assert [(comb.first, comb.period) for comb in combs] == [(0, 2), (0, 5)]
-    assert np.flatnonzero(combs[1].teeth(31)).tolist() == [0, 5, 10, 15, 20, 25, 30]
+    heapings = Heaping.all_of(Numeric("x", 0, 309, step=10), 31)
+    assert [(heaping.first, heaping.period) for heaping in heapings] == [(0, 2), (0, 5)]
+    assert np.flatnonzero(heapings[1].teeth(31)).tolist() == [0, 5, 10, 15, 20, 25, 30]
 
 
 @pytest.mark.parametrize("most, unit, first, share", [(60, 2, 0, 0.5), (99, 8, 0, 0.3)])

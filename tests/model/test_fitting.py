@@ -17,6 +17,7 @@ from tests.model.problems import (
 
 from sfumato.channels import Retain
 from sfumato.channels.contrasts import Interactions
+from sfumato.channels.linear import Response
 from sfumato.model.fitting import BOUNDS, FIRST_ORDER, SMOOTH, fit, learned, start_variances
 from sfumato.model.local import LocalFits, likelihood_over
 from sfumato.model.loglinear import Likelihood, LogLinear
@@ -127,9 +128,9 @@ def test_small_blocks_say_together_what_they_say_apart(monkeypatch: pytest.Monke
     reports = answers(3000, np.random.default_rng(1))
     law = likelihood(reports, 2).family.law(np.full(17, 0.1))
     together = likelihood(reports, 2).score(law)
-    monkeypatch.setattr("sfumato.model.told.STACKED", 0)
+    monkeypatch.setattr("sfumato.channels.linear.STACKED", 0)
     apart = likelihood(reports, 2)
-    assert len(apart.told.blocks) > 1
+    assert len(apart.parts.design.blocks) > 1
     for one, other in zip(together, apart.score(law), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
 
@@ -160,7 +161,7 @@ def test_an_interaction_that_is_not_there_is_shrunk_and_one_that_is_stays() -> N
     measured = []
     for axes, rest in (((0, 1), 2), ((0, 2), 1), ((1, 2), 0)):
         counts = rng.multinomial(4000, 0.5 * law.sum(axis=rest).ravel() + 0.5 / 9)
-        measured.append(Measurement.answered(axes, counts, gain=0.5, base=0.5 / 9))
+        measured.append(Measurement.answered(axes, counts, Response(0.5, 0.5 / 9, 9)))
     found = fit(Likelihood.of(LogLinear(interactions, np.ones(1)), tuple(measured)))
     variance = dict(zip(interactions.sets, found.variances, strict=True))
     assert variance[0, 2] > 8 * variance[0, 1] and variance[0, 2] > 8 * variance[1, 2]
@@ -180,7 +181,7 @@ def test_the_margin_of_public_columns_is_held_fixed() -> None:
             for n, row in zip((3000, 1000), law, strict=True)
         ]
     )
-    part = Measurement.answered((0, 1), counts, gain=0.6, base=0.4 / 6, public=2)
+    part = Measurement.answered((0, 1), counts, Response(0.6, 0.4 / 6, 6))
     sets = ((1,), (0, 1))
     family = LogLinear(Interactions((2, 6), (False, False), sets), np.array([0.75, 0.25]))
     found = fit(Likelihood.of(family, (part,)), np.array([4.0, 4.0]), learn=False)
@@ -215,7 +216,7 @@ def test_what_questions_say_of_a_few_columns_is_exact() -> None:
     for axes in ((0,), (2,), (0, 1), (1, 2)):
         rest = tuple(axis for axis in range(3) if axis not in axes)
         marginal = TRUTH.reshape(SHAPE).sum(axis=rest).ravel()
-        answered = reports._answered(axes, sum(1 << axis for axis in axes))
+        answered = reports._answered(axes)
         assert sum(part.people for part in answered) > 2.9e5
         for part in (*answered, *reports.measurements(axes)):
             if isinstance(part, Reconstruction):  # folded questions beside others speak there too
@@ -250,7 +251,7 @@ def test_a_fit_that_is_stopped_early_says_so() -> None:
 def test_a_folded_response_is_its_matrix() -> None:
     """Sums by answer against the matrix written down, an answer that no cell gives included."""
     groups = (2, 0, 2, 3, 0, 5)
-    told = Measurement.answered((0, 1, 2), np.ones(12), gain=0.5, base=0.1, groups=groups, public=2)
+    told = Measurement.answered((0, 1, 2), np.ones(12), Response(0.5, 0.1, 6, groups))
     matrix = np.kron(np.eye(2), 0.5 * (np.arange(6)[:, None] == groups) + 0.1)
     cells = np.random.default_rng(1).random((12, 3))
     np.testing.assert_allclose(told.response.apply(cells), matrix @ cells)

@@ -12,11 +12,12 @@ import pytest
 import sfumato as sf
 from sfumato.domain import Category, Domain, Numeric
 from sfumato.errors import ParameterError, SchemaError, Unanswerable
+from sfumato.mechanisms.number_rounds import cells_for
 from sfumato.mechanisms.ranges import Ranges, evenly_within
 from sfumato.mechanisms.square_wave import SquareWave
 from sfumato.model.evidence import LawEvidence
 from sfumato.model.files import model_from, model_to_dict
-from sfumato.model.fitted import fit_release, fit_rounds
+from sfumato.model.fitted import fit_release, fit_rounds, reports_of
 from sfumato.model.fitting import fit
 from sfumato.model.laplace import TRIALS, Laplace
 from sfumato.model.local import likelihood_over
@@ -29,7 +30,6 @@ from sfumato.model.numbers import (
     _spread_out,
     _within,
 )
-from sfumato.model.rounds import asked_after, cells_for, reports_of
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
 from sfumato.received import Received
@@ -133,7 +133,7 @@ def test_the_law_is_looser_than_what_makes_its_reports_most_probable(model):
     likelihood = likelihood_over(model.reports, every, 2)
     tight, loose = fit(likelihood), model.law.fit
     orders = likelihood.family.interactions.orders
-    times = np.where(orders > 1, model.looser, 1.0)
+    times = np.where(orders > 1, model.prior_scale, 1.0)
     assert np.allclose(loose.variances, np.minimum(tight.variances * times, 25.0))
     assert likelihood.value(loose.law) > likelihood.value(tight.law)
     assert loose.converged
@@ -157,7 +157,7 @@ def test_rounds_cut_where_people_are_and_are_fitted_together():
         Table(bare, tuple(np.asarray(c)[here] for c in TRUTH.columns)) for here in (first, ~first)
     ]
     one = sf.perturb(groups[0], SquareWave.promising(ASKED, bare), seeded(3))
-    mechanism = asked_after(one, groups[1].rows)
+    mechanism = SquareWave.rounds.following(one, groups[1].rows, 0)
     assert mechanism.guarantee == one.mechanism.guarantee
     age = np.asarray(TRUTH.columns[0])
     inside = np.diff([(age < start).mean() for start in mechanism.starts[0]] + [1.0])
@@ -167,7 +167,7 @@ def test_rounds_cut_where_people_are_and_are_fitted_together():
     assert both.rows == ROWS
     answer = next(iter(sf.query(both, sql_of(RANGES[1]))))["n"]
     assert abs(answer.value - count(RANGES[1])) < 4 * answer.stderr
-    with pytest.raises(ParameterError, match="no rounds of one series"):
+    with pytest.raises(ParameterError, match="a release that is no round asked everyone"):
         fit_rounds([one, two])  # nothing says that they are different people
     with pytest.raises(ParameterError, match="two numbers at once; one must"):
         reports_of([one, one])
@@ -345,7 +345,7 @@ def in_rounds(table: Table, asked: Guarantee, seed: int) -> NumberModel:
     ]
     wave = SquareWave.promising(asked, table.domain)
     one = sf.perturb(groups[0], wave, seeded(2 * seed))
-    later = asked_after(one, groups[1].rows)
+    later = SquareWave.rounds.following(one, groups[1].rows, 0)
     two = sf.perturb(groups[1], later, seeded(2 * seed + 1))
     model = NumberModel.of(reports_of([one, two]), {})
     assert isinstance(model, NumberModel)
@@ -357,7 +357,7 @@ def test_fewer_than_nobody_in_one_cell_leaves_the_error_of_the_next_known() -> N
     are in the cell beside was then more than 1, and its error no number.
     """
     counts = np.array([[-3.0, 103.0], [10.0, 90.0]])
-    found = SimpleNamespace(counts=counts, spread=np.zeros((2, 2, 1)), bends=0, sight=0)
+    found = SimpleNamespace(counts=counts, spread=np.zeros((2, 2, 1)), bends=0, unbiased=0)
     fewer = SimpleNamespace(value=np.array([100.0, 100.0]), stderr=np.array([5.0, 5.0]))
     error = _by_fewer(found, fewer, (0,))
     assert np.isfinite(error).all() and error[0, 1] >= 5

@@ -19,8 +19,7 @@ from sfumato.model.evidence import WHOLE, LawEvidence
 from sfumato.model.fitted import fit_release
 from sfumato.model.fitting import ROUGH, SMOOTH, fit
 from sfumato.model.measurement import Reconstruction
-from sfumato.model.reports import Answers
-from sfumato.model.sight import sight
+from sfumato.model.reports import Answers, unbiased_factors
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
 from sfumato.source import Exact, perturb
@@ -97,12 +96,12 @@ def test_errors_reach_as_far_as_logarithms_do() -> None:
     """
     counts, slope, seen = np.array([0.1, 900.0]), np.array([0.3, -0.3]), np.array([40.0, -40.0])
     spread = np.column_stack([slope, seen])
-    found = LawEvidence(counts, spread, sight=1)
+    found = LawEvidence(counts, spread, unbiased=1)
     np.testing.assert_allclose(np.sqrt(found.squares), [40.0, 40.0])
-    near = LawEvidence(counts, np.column_stack([slope / 3, seen]), sight=1)
+    near = LawEvidence(counts, np.column_stack([slope / 3, seen]), unbiased=1)
     np.testing.assert_allclose(np.sqrt(near.squares)[0], 0.1 * np.expm1(3) / 6)
-    assert found.covariance(np.ones(2), np.ones(2)) == 0  # everyone is known
-    tiny = LawEvidence(counts, np.column_stack([slope / 30, seen]), sight=1)
+    assert found.variances(np.ones((2, 1)))[0] == 0  # everyone is known
+    tiny = LawEvidence(counts, np.column_stack([slope / 30, seen]), unbiased=1)
     np.testing.assert_allclose(np.sqrt(tiny.squares), WHOLE)  # a person is there or not
 
 
@@ -131,9 +130,9 @@ def test_what_nearly_everyone_has_is_as_open_as_what_is_left() -> None:
 def test_errors_stay_between_nobody_and_everyone() -> None:
     """What is left open of many cells at once adds up to more people than there are."""
     spread = np.column_stack([np.full(4, 2.0), np.full(4, 50.0)])
-    found = LawEvidence(np.array([1.0, 1.0, 1.0, 97.0]), spread, sight=1)
+    found = LawEvidence(np.array([1.0, 1.0, 1.0, 97.0]), spread, unbiased=1)
     rare = np.array([1.0, 1.0, 1.0, 0.0])
-    assert found.covariance(rare, rare) ** 0.5 == pytest.approx(50)
+    assert found.variances(rare[:, None])[0] ** 0.5 == pytest.approx(50)
 
 
 class Apart(Answers):
@@ -143,12 +142,12 @@ class Apart(Answers):
         return None
 
 
-def test_sight_of_measurements_is_the_error_of_an_unbiased_answer() -> None:
+def test_unbiased_factors_of_measurements_is_the_error_of_an_unbiased_answer() -> None:
     """Against the dense inverse over the cells of a pair, singles and pairs being asked."""
     given, axes = answers(5000), (0, 1)
     reports = Apart(given.shape, given.ordered, 0, given.gamma, given.questions, given.counts)
     share = TRUTH.reshape(SHAPE).sum(axis=2).ravel()
-    seen = sight(reports, axes, share)
+    seen = unbiased_factors(reports, axes, share)
     known = np.zeros((6, 6))
     for part in reports.measurements(axes):
         own = [np.eye(6).reshape(2, 3, 6).sum(axis=1 - a) for a in part.axes]
@@ -160,10 +159,10 @@ def test_sight_of_measurements_is_the_error_of_an_unbiased_answer() -> None:
     np.testing.assert_allclose(seen @ seen.T, wanted, rtol=0.02, atol=1e-6)
 
 
-def test_sight_of_all_questions_is_the_error_of_an_unbiased_answer() -> None:
+def test_unbiased_factors_of_all_questions_is_the_error_of_an_unbiased_answer() -> None:
     """Against the dense inverse over all cells, folded questions about three columns among them."""
     share = TRUTH.reshape(SHAPE).sum(axis=2).ravel()
-    seen = sight(answers(5000), (0, 1), share)
+    seen = unbiased_factors(answers(5000), (0, 1), share)
     known = np.zeros((24, 24))
     for question in QUESTIONS:
         told = np.stack([chances(question, unit) for unit in np.eye(24)], axis=1)

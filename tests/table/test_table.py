@@ -19,8 +19,8 @@ from sfumato.errors import DataError, FileError, SchemaError
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.randomness import seeded
 from sfumato.table import Provenance, Table, perturb_table, read, reader_of
-from sfumato.table.readers import AskedPeople
-from sfumato.table.turns import Turn
+from sfumato.table.readers import Cohort
+from sfumato.table.round import Round
 
 DOMAIN = Domain(
     (
@@ -232,7 +232,7 @@ def test_a_description_that_makes_no_sense(table, change, words):
 def test_whom_a_round_asks_does_not_hang_on_how_the_file_is_read(tmp_path) -> None:
     path, domain = tmp_path / "n.parquet", Domain((Numeric("n", 0, 999),))
     pq.write_table(pa.table({"n": np.arange(1000)}), path)
-    asked = AskedPeople(reader_of(path), Turn("0" * 32, 1))
+    asked = Cohort(reader_of(path), Round("0" * 32, 1))
     read = [
         np.concatenate([columns[0] for columns in asked.batches(domain, rows)])
         for rows in (1000, 64)

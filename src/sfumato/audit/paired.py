@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sfumato.arguments import shown
 from sfumato.bits import Bits
 from sfumato.channels import Channel
+from sfumato.channels.base import is_settled
 from sfumato.domain import Attribute, Cells, Columns, Domain, Items, Numeric, as_bits
 from sfumato.errors import DataError, ParameterError, SchemaError, listing
 from sfumato.mechanisms.base import Mechanism
@@ -179,7 +180,7 @@ class Paired:
         has it read off the truth.
         """
         channel = self.mechanism.private_channel_over(axes)
-        if channel.settled:
+        if is_settled(channel):
             return channel
         shape = tuple(self.private.axes[axis].size for axis in axes)
         joint = np.ravel_multi_index(tuple(self.codes(axes)), shape)

@@ -23,6 +23,7 @@ from sfumato.audit.agreement import MOST_COLUMNS, MOST_NUMBERS, Agreements, RowS
 from sfumato.audit.paired import Paired, cells_of, judged_cells
 from sfumato.audit.score import Check, Floats, ScoreTest, counted
 from sfumato.bits import Bits
+from sfumato.channels.base import Dealt
 from sfumato.counting.tables import TableCounter
 from sfumato.domain import Attribute, Cells, Columns, Items, as_bits
 from sfumato.errors import SfumatoError, Unanswerable
@@ -45,10 +46,11 @@ def tally_checks(paired: Paired) -> list[Check]:
     """Whether reports, true cell by true cell, are tallied as the observation says."""
     columns = [part for a in paired.private for part in judged_parts(a)][:MOST_COLUMNS]
     questions: list[Sequence[Cells]] = [(part,) for part in columns]
-    if paired.mechanism.together is None:
+    scope = paired.mechanism.scope
+    if scope is None:
         questions += pairwise(columns)
     else:
-        sets = [names for names in paired.mechanism.together if len(names) > 1]
+        sets = [names for names in scope.together if len(names) > 1]
         questions += [
             [judged_cells(paired.private[name]) for name in names] for names in sets[:MOST_SETS]
         ]
@@ -80,7 +82,7 @@ def _tally_tests(paired: Paired, cells: Sequence[Cells]) -> Iterator[ScoreTest]:
     if any(part.attribute.name not in names for part in seen.cells):
         return
     judged = np.arange(math.prod(channel.outputs))
-    if channel.closed is not None:
+    if isinstance(channel, Dealt) and channel.closed is not None:
         judged = np.flatnonzero(channel.closed.ravel())
     codes = [cells_of(part, paired.repeated(part.attribute.name)) for part in seen.cells]
     truth = np.ravel_multi_index(tuple(codes), tuple(part.size for part in seen.cells))

@@ -122,7 +122,7 @@ class Audit(Result):
             tables=self._guessed(self.attacks, "guessed right, in per cent"),
             sections=(
                 *([against] if self.violations else []),
-                View(title, tables=(checks,), notes=LIMITS),
+                View(title, tables=(checks,), notes=LIMITS, detail=True),
             ),
         )
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
+from warnings import warn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels.law import Law
+from sfumato.channels.law import OwnLaw, Replacement
 from sfumato.domain import Cells
 from sfumato.errors import EstimationError
 
@@ -68,25 +71,9 @@ class Channel(ABC):
         """Whether one report may be counted at several places of the tally."""
         return False
 
-    @property
-    def everyone(self) -> Counts:  # outputs
-        """Weights under which the tally counts every report once."""
-        return np.ones(self.outputs)
-
-    def shown_at(self, axis: int, weights: Counts) -> Counts:  # values of an axis -> outputs
-        """Weights of what an axis shows as weights of the tally, each report counted once."""
-        places = [-1 if place == axis else 1 for place in range(len(self.outputs))]
-        return np.broadcast_to(np.reshape(weights, places), self.outputs)
-
     def second(self, first: Counts, other: Counts) -> Counts:  # outputs, outputs -> inputs
         """E[(g·tally)(h·tally) | truth] for one report: Aᵀ(gh) where each is counted once."""
         return self.adjoint(first * other)
-
-    def spread_out(self, weights: Counts) -> Counts:  # (outputs, …) -> (inputs, terms, …)
-        """Terms e with Σ e(g)·e(h) = `second`(g, h): how a channel that repeats enters
-        a product.
-        """
-        raise NotImplementedError("only channels whose tally repeats a report are spread out")
 
     def moments(self, counts: Counts) -> Counts:  # (inputs, …) -> (outputs, outputs, …), flat
         """Σ_u x_u E[tally tallyᵀ | truth u]: what people at these truths report, squared."""
@@ -94,10 +81,6 @@ class Channel(ABC):
         result = np.zeros((len(shown), *shown.shape))
         result[np.arange(len(shown)), np.arange(len(shown))] = shown
         return result
-
-    def scatter(self, first: Counts, other: Counts) -> Counts:  # outputs, outputs -> inputs
-        """Cov(g·tally, h·tally | truth) for one report of each truth: all that errors need."""
-        return self.second(first, other) - self.adjoint(first) * self.adjoint(other)
 
     def expected(self, counts: Counts) -> Counts:  # of outputs
         """The counts by which errors are weighed: those observed, unless the channel knows which
@@ -124,13 +107,6 @@ class Channel(ABC):
             result[start:stop] = (np.asarray(influence).reshape(entries, -1) ** 2).T @ flat
         return unbatched(result, counts, self.outputs, self.inputs)
 
-    @property
-    def levelled(self) -> Channel:
-        """The channel with a way back whose sums over a column are what the other columns say by
-        themselves; itself where they are so anyhow.
-        """
-        return self
-
     def settle(self, counts: Counts) -> Channel:
         """The channel once its tally is known: laws read off the reports, people per question.
 
@@ -138,53 +114,8 @@ class Channel(ABC):
         """
         return self
 
-    @property
-    def settled(self) -> bool:
-        """Whether no law of the channel is left to be read off the data."""
-        return True
-
-    @property
-    def own_axes(self) -> tuple[tuple[int, float, bool], ...]:
-        """The axes whose law is their own distribution: place, keep, and whether its replaced
-        values were permuted among themselves.
-        """
-        return ()
-
-    def keep_of(self, axis: int) -> float | None:
-        """How probably a value of an axis is kept, where it is perturbed on its own or not at all;
-        None where it is perturbed with others, or otherwise.
-        """
-        return None
-
-    def law_of(self, axis: int) -> Law | None:
-        """The law from which a value of an axis that is not kept is drawn; None where there is no
-        such law.
-        """
-        return None
-
-    @property
-    def noiseless(self) -> bool:
-        """Whether every report is the truth."""
-        return False
-
-    @property
-    def noiseless_axes(self) -> tuple[int, ...]:
-        """The axes that are reported as they are."""
-        return tuple(range(len(self.inputs))) if self.noiseless else ()
-
-    @property
-    def closed(self) -> NDArray[np.bool_] | None:  # outputs
-        """Which entries of the tally follow from these cells alone; None where all do.
-
-        The others depend on columns that are not among the cells, and count as if those were
-        evenly spread.
-        """
-        return None
-
-    def beside(self, shape: tuple[int, ...]) -> Channel | None:
-        """The channel of these cells jointly with columns that are reported as they are, standing
-        first; None where the product with the identity is as good.
-        """
+    def replaced(self, axis: int) -> Replacement | None:
+        """How a value of an axis is kept, or else drawn from a law; None where it is neither."""
         return None
 
     def chances(
@@ -213,17 +144,6 @@ class Channel(ABC):
             joint = joint[..., None] * part.reshape(groups, *(1,) * (joint.ndim - 1), -1)
         return np.asarray(self.apply(np.moveaxis(joint, 0, -1)))[tuple(reports)]
 
-    @property
-    def gamma(self) -> float:
-        """The largest ratio of one report's probabilities under two truths."""
-        return amplification(self.to_dense())
-
-    @property
-    def condition(self) -> float:
-        """The 2-norm condition number."""
-        values = np.linalg.svd(self.to_dense(), compute_uv=False)
-        return float(values[0] / values[-1]) if values[-1] > 0 else math.inf
-
     # Means that some channels have: marginals and merged cells that are channels of their own.
 
     def marginal(self, axes: Sequence[int]) -> Channel:
@@ -242,14 +162,114 @@ class Channel(ABC):
         columns = self.apply(np.eye(size).reshape(*self.inputs, size))
         return np.asarray(columns).reshape(math.prod(self.outputs), size)
 
+    if not TYPE_CHECKING:
 
-def amplification(matrix: NDArray[Any]) -> float:
-    """The largest ratio between two entries of one row: gamma. Rows that never occur do
-    not count.
+        def __getattr__(self, name: str) -> Any:
+            """What follows from a channel are functions since 0.3; as attributes they go."""
+            if name not in _FORMER:
+                raise AttributeError(f"a {type(self).__name__} has no '{name}'")
+            home, function = _FORMER[name]
+            warn(f"Channel.{name} is now {home}.{function}", DeprecationWarning, stacklevel=2)
+            found = getattr(import_module(home), function)
+            return partial(found, self) if name == "scatter" else found(self)
+
+
+_FORMER = {
+    "settled": (__name__, "is_settled"),
+    "noiseless": (__name__, "is_exact"),
+    "scatter": (__name__, "scatter"),
+    "gamma": ("sfumato.channels.conditioning", "amplification"),
+    "condition": ("sfumato.channels.conditioning", "condition"),
+}
+
+
+class Repeating(Channel):
+    """A channel whose tally may count one report at several places: one bit a value."""
+
+    @property
+    def repeats(self) -> bool:
+        return True
+
+    @property
+    @abstractmethod
+    def everyone(self) -> Counts:  # outputs
+        """Weights under which the tally counts every report once."""
+
+    @abstractmethod
+    def sqrt_factors(self, weights: Counts) -> Counts:  # (outputs, …) -> (inputs, terms, …)
+        """Terms e with Σ e(g)·e(h) = `second`(g, h): how it enters a product."""
+
+
+class Dealt(Channel):
+    """A channel to the answers of one question of several, dealt to each person by chance: the
+    other questions say nothing, or little, of these cells.
     """
-    rows = matrix[matrix.max(axis=1) > 0]
-    least = rows.min(axis=1)
-    return math.inf if (least <= 0).any() else float((rows.max(axis=1) / least).max())
+
+    @property
+    def closed(self) -> NDArray[np.bool_] | None:  # outputs
+        """Which entries of the tally follow from these cells alone; None where all do.
+
+        The others depend on columns that are not among the cells, and count as if those were
+        evenly spread.
+        """
+        return None
+
+    @abstractmethod
+    def beside(self, shape: tuple[int, ...]) -> Channel:
+        """The channel of these cells jointly with columns that are reported as they are, standing
+        first: people are counted and undone within each of their cells.
+        """
+
+
+# What follows from a channel.
+
+
+def scatter(channel: Channel, first: Counts, other: Counts) -> Counts:  # outputs each -> inputs
+    """Cov(g·tally, h·tally | truth) for one report of each truth: all that errors need."""
+    return channel.second(first, other) - channel.adjoint(first) * channel.adjoint(other)
+
+
+class OwnAxis(NamedTuple):
+    """An axis whose law is its own distribution: how probably its values are kept, and whether the
+    others were permuted among themselves.
+    """
+
+    axis: int
+    keep: float
+    permuted: bool
+
+
+def own_axes(channel: Channel) -> tuple[OwnAxis, ...]:
+    """The axes whose law is to be read off the reports themselves."""
+    found = ((axis, channel.replaced(axis)) for axis in range(len(channel.inputs)))
+    return tuple(
+        OwnAxis(axis, each.keep, each.law.permuted)
+        for axis, each in found
+        if each is not None and isinstance(each.law, OwnLaw)
+    )
+
+
+def is_settled(channel: Channel) -> bool:
+    """Whether no law of the channel is left to be read off the data."""
+    return not own_axes(channel)
+
+
+def keep_of(channel: Channel, axis: int) -> float | None:
+    """How probably a value of an axis is kept, where it is perturbed on its own or not at all; None
+    where it is perturbed with others, or otherwise.
+    """
+    found = channel.replaced(axis)
+    return found.keep if found is not None and found.alone else None
+
+
+def exact_axes(channel: Channel) -> tuple[int, ...]:
+    """The axes that are reported as they are."""
+    return tuple(axis for axis in range(len(channel.inputs)) if keep_of(channel, axis) == 1)
+
+
+def is_exact(channel: Channel) -> bool:
+    """Whether every report is the truth."""
+    return len(exact_axes(channel)) == len(channel.inputs)
 
 
 def batched(array: Counts, shape: tuple[int, ...]) -> Counts:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -202,18 +202,28 @@ class Interactions:
 Kinds = tuple[tuple[int, bool], ...]  # the size of each axis, and whether it is ordered
 
 
-def _features(kinds: Kinds, sets: tuple[Axes, ...]) -> Floats:  # (cells, n)
-    """The features of some interactions of axes of these kinds, on all cells."""
-    cells = math.prod(size for size, _ in kinds)
-    return np.concatenate([np.zeros((cells, 0)), *(_columns(kinds, part) for part in sets)], axis=1)
+def features_of(bases: Sequence[Floats], sets: Iterable[Axes]) -> Floats:  # (cells, n)
+    """The features of some interactions on the cells of a table: of each axis in turn a contrast of
+    its basis, whose first column is constant.
+    """
+    cells = math.prod(map(len, bases))
+    columns = (_columns(bases, part) for part in sets)
+    return np.concatenate([np.zeros((cells, 0)), *columns], axis=1)
 
 
-def _columns(kinds: Kinds, part: Axes) -> Floats:
+def _columns(bases: Sequence[Floats], part: Axes) -> Floats:
+    """The Kronecker product of contrasts; for small tables NumPy's own takes ten times as long."""
     result: Floats = np.ones((1, 1))
-    for axis, kind in enumerate(kinds):
-        table = contrasts(*kind)
-        result = _kronecker(result, table[:, 1:] if axis in part else table[:, :1])
+    for axis, basis in enumerate(bases):
+        own = basis[:, 1:] if axis in part else basis[:, :1]
+        cells = result[:, None, :, None] * own[None, :, None, :]
+        result = cells.reshape(len(result) * len(own), -1)
     return result
+
+
+def _features(kinds: Kinds, sets: tuple[Axes, ...]) -> Floats:  # (cells, n)
+    """The features of interactions of axes of these kinds."""
+    return features_of([contrasts(*kind) for kind in kinds], sets)
 
 
 @lru_cache(maxsize=1024)
@@ -224,10 +234,9 @@ def _small_features(kinds: Kinds, sets: tuple[Axes, ...]) -> Floats:
     return matrix
 
 
-def _kronecker(left: Floats, right: Floats) -> Floats:
-    """The Kronecker product of two tables; for small ones NumPy's own takes ten times as long."""
-    cells = left[:, None, :, None] * right[None, :, None, :]
-    return cells.reshape(left.shape[0] * right.shape[0], left.shape[1] * right.shape[1])
+def independent(laws: Sequence[Floats]) -> Floats:
+    """The law of independent axes together, in the shape of their table."""
+    return reduce(np.multiply.outer, laws, np.ones(()))
 
 
 def subsets(axes: Axes, most: int | None = None) -> tuple[Axes, ...]:

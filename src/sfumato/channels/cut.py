@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations, product
+from itertools import product
 from math import comb
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels.base import Channel, Counts, batched, unbatched
-from sfumato.channels.levelled import Levelled
+from sfumato.channels.base import Channel, Counts, Repeating, batched, unbatched
 from sfumato.channels.product import Product
 from sfumato.channels.sizes import Sizes
 from sfumato.channels.unary import ValueBits
@@ -23,7 +22,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class CutRecords(Channel):
+class CutRecords(Repeating):
     """From the cells of k of a record's M columns to itemsets with at most one item of each.
 
     Which of the k items are kept is drawn first; given that, every item is reported on its own (a
@@ -48,10 +47,6 @@ class CutRecords(Channel):
     @property
     def outputs(self) -> tuple[int, ...]:
         return tuple(size + 1 for size in self.shape)
-
-    @property
-    def repeats(self) -> bool:
-        return True
 
     @property
     def everyone(self) -> Counts:
@@ -95,14 +90,7 @@ class CutRecords(Channel):
     def moments(self, counts: Counts) -> Counts:
         return np.sum([chance * part.moments(counts) for chance, part in self._mixture], axis=0)
 
-    @property
-    def levelled(self) -> Channel:
-        places = range(len(self.shape))
-        every = [axes for n in places for axes in combinations(places, n + 1)]
-        parts = {axes: replace(self, shape=tuple(self.shape[a] for a in axes)) for axes in every}
-        return Levelled(self, parts)
-
-    def spread_out(self, weights: Counts) -> Counts:
+    def sqrt_factors(self, weights: Counts) -> Counts:
         flat = weights.reshape(*self.outputs, -1)
         terms = [
             math.sqrt(chance) * np.moveaxis(_spread(part, flat), -1, 1)
@@ -139,7 +127,7 @@ def _spread(
     part: Channel, weights: Counts
 ) -> Counts:  # (outputs…, batch) -> (inputs, batch, terms)
     assert isinstance(part, Product)
-    return np.moveaxis(part._spread_out(weights)[:, :, 0], 0, 1)
+    return np.moveaxis(part._sqrt_factors(weights)[:, :, 0], 0, 1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels.base import Channel, Counts, batched, unbatched
+from sfumato.channels.base import Channel, Counts, Dealt, batched, unbatched
 
 
 @dataclass(frozen=True, eq=False)
-class Decoded(Channel):
+class Decoded(Dealt):
     """From (not held, held) to the symbols reported; `own` is how often the item's symbol is
     reported where it is held, `other` where not.
 
@@ -29,6 +29,9 @@ class Decoded(Channel):
     own: float
     other: float
     decode: Callable[[NDArray[Any]], tuple[float, float]]  # people who hold it, and variance
+    robust: Callable[[NDArray[Any]], tuple[float, float]] | None = (
+        None  # the same with bounded gain
+    )
     whole: bool = False  # whether no basket is capped, so that its own symbol's chance is `own`
     assumes: str | None = None  # what undoing a cap supposes
     groups: tuple[int, ...] = ()
@@ -44,6 +47,11 @@ class Decoded(Channel):
     @property
     def closed(self) -> NDArray[np.bool_]:
         return np.broadcast_to(self.told & self.whole, self.outputs)
+
+    @property
+    def bounding(self) -> Decoded:
+        """The channel undone so that one report sent again and again moves little, if it can."""
+        return self if self.robust is None else replace(self, decode=self.robust)
 
     def beside(self, shape: tuple[int, ...]) -> Channel:
         return replace(self, groups=(*shape, *self.groups))

@@ -15,7 +15,6 @@ from sfumato.channels.base import (
     Channel,
     Counts,
     NotLumpableError,
-    amplification,
     batched,
     unbatched,
 )
@@ -99,10 +98,6 @@ class Dense(Channel):
             np.ravel_multi_index(tuple(reports), self.outputs),
             np.ravel_multi_index(tuple(truths), self.inputs),
         ]
-
-    @property
-    def gamma(self) -> float:
-        return amplification(self.matrix)
 
     @cached_property
     def _singular_values(self) -> NDArray[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,3 +83,11 @@ class OwnLaw(Law):
     @property
     def square(self) -> float:
         return float(self.vector() @ self.vector())
+
+
+class Replacement(NamedTuple):
+    """A value is kept with this probability, else drawn from a law."""
+
+    keep: float
+    law: Law
+    alone: bool  # whether it is drawn on its own, or never: else together with other axes

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels.base import Channel, Counts, batched, unbatched
-from sfumato.channels.law import Law
+from sfumato.channels.base import Channel, Counts, Repeating, batched, is_settled, unbatched
+from sfumato.channels.law import Replacement
 from sfumato.domain import Cells
 from sfumato.errors import ParameterError
 
@@ -167,18 +167,13 @@ class Product(Channel):
         every = math.prod(sizes)
         return table.reshape(*sizes, *sizes, -1).transpose(*twice).reshape(every, every, -1)
 
-    @property
-    def levelled(self) -> Product:
-        """Factor by factor: together their ways back are those of all their columns."""
-        return replace(self, factors=tuple(factor.levelled for factor in self.factors))
-
     def _repeated(self, first: Counts, other: Counts) -> Counts:  # (batch, inputs, outputs left)
         """The moments of the factors that count a report several times: those of one are its own;
-        several are spread out (`Channel.spread_out`), so that the moment is a sum of products.
+        of several the moment is a sum of products (`Repeating.sqrt_factors`).
         """
         repeating = [factor for factor in self.factors if factor.repeats]
         if len(repeating) > 1:
-            return np.asarray((self._spread_out(first) * self._spread_out(other)).sum(axis=-1))
+            return np.asarray((self._sqrt_factors(first) * self._sqrt_factors(other)).sum(axis=-1))
         own = repeating[0]
         tables = [self._moved(weights) for weights in (first, other)]
         batch, width = len(tables[0]), math.prod(own.outputs)
@@ -197,15 +192,16 @@ class Product(Channel):
         ]
         return np.moveaxis(table.transpose(*moved, len(self.outputs)), -1, 0)
 
-    def _spread_out(self, weights: Counts) -> Counts:  # (batch, inputs, outputs left, terms)
+    def _sqrt_factors(self, weights: Counts) -> Counts:  # (batch, inputs, outputs left, terms)
         table = self._moved(weights)
         batch, terms, done = len(table), 1, 1
         table = table.reshape(batch, 1, -1, 1)  # batch, inputs so far, outputs left, terms
         for factor in self.factors:
             if factor.repeats:
+                assert isinstance(factor, Repeating)  # a product of products is made flat
                 width = math.prod(factor.outputs)
                 table = table.reshape(batch, done, width, -1, terms)
-                spread = factor.spread_out(np.moveaxis(table, 2, 0))  # (inputs, more, …)
+                spread = factor.sqrt_factors(np.moveaxis(table, 2, 0))  # (inputs, more, …)
                 size, more = spread.shape[:2]
                 spread = np.moveaxis(spread, (0, 1), (3, 5))  # batch, done, left, size, terms, more
                 table = np.moveaxis(spread, 3, 2)
@@ -213,40 +209,18 @@ class Product(Channel):
                 table = table.reshape(batch, done, -1, terms)
         return table
 
-    @property
-    def own_axes(self) -> tuple[tuple[int, float, bool], ...]:
-        return tuple(
-            (axes[place], keep, permuted)
-            for factor, axes in zip(self.factors, self.axes, strict=True)
-            for place, keep, permuted in factor.own_axes
-        )
+    def replaced(self, axis: int) -> Replacement | None:
+        number, place = self._place_of[axis]
+        return self.factors[number].replaced(place)
 
-    def keep_of(self, axis: int) -> float | None:
-        factor, place = self._factor_of(axis)
-        return factor.keep_of(place)
-
-    def law_of(self, axis: int) -> Law | None:
-        factor, place = self._factor_of(axis)
-        return factor.law_of(place)
-
-    def _factor_of(self, axis: int) -> tuple[Channel, int]:
-        """The factor that acts on an axis, and which of its own axes that is."""
-        number, place = self._place_of(axis)
-        return self.factors[number], place
-
-    def _place_of(self, axis: int) -> tuple[int, int]:
+    @cached_property
+    def _place_of(self) -> dict[int, tuple[int, int]]:
         """The number of the factor that acts on an axis, and which of its own axes that is."""
-        number = next(number for number, own in enumerate(self.axes) if axis in own)
-        return number, self.axes[number].index(axis)
-
-    @property
-    def noiseless_axes(self) -> tuple[int, ...]:
-        pairs = zip(self.factors, self.axes, strict=True)
-        return tuple(axes[place] for factor, axes in pairs for place in factor.noiseless_axes)
-
-    @property
-    def noiseless(self) -> bool:
-        return all(factor.noiseless for factor in self.factors)
+        return {
+            axis: (number, place)
+            for number, own in enumerate(self.axes)
+            for place, axis in enumerate(own)
+        }
 
     def chances(
         self, reports: Sequence[NDArray[Any]], truths: Sequence[NDArray[Any]]
@@ -273,14 +247,6 @@ class Product(Channel):
         ]
         return np.asarray(math.prod(own[1:], start=own[0]))
 
-    @property
-    def gamma(self) -> float:
-        return math.prod(factor.gamma for factor in self.factors)
-
-    @property
-    def condition(self) -> float:
-        return math.prod(factor.condition for factor in self.factors)
-
     def marginal(self, axes: Sequence[int]) -> Channel:
         factors, places = [], []
         for factor, own in zip(self.factors, self.axes, strict=True):
@@ -303,17 +269,14 @@ class Product(Channel):
             ),
         )
 
-    @property
-    def settled(self) -> bool:
-        return all(factor.settled for factor in self.factors)
-
     def settle(self, counts: Counts) -> Product:
-        if self.settled:
+        known = list(map(is_settled, self.factors))
+        if all(known):
             return self
         return replace(
             self,
             factors=tuple(
-                factor if factor.settled else factor.settle(self._reports_of(place, counts))
+                factor if known[place] else factor.settle(self._reports_of(place, counts))
                 for place, factor in enumerate(self.factors)
             ),
         )
@@ -329,19 +292,41 @@ class Product(Channel):
         return np.broadcast_to(self._together({}), self.outputs)
 
     def shown_at(self, axis: int, weights: Counts) -> Counts:
-        number, place = self._place_of(axis)
-        if not self.repeats:
-            return super().shown_at(self.report_axes[number][place], weights)
-        shown = self._together({number: self.factors[number].shown_at(place, weights)})
-        return np.broadcast_to(shown, self.outputs)
+        """What `shown_at` says, of a product."""
+        number, place = self._place_of[axis]
+        stated = shown_at(self.factors[number], place, weights)
+        return np.broadcast_to(self._together({number: stated}), self.outputs)
 
     def _together(self, stated: Mapping[int, Counts]) -> Counts:  # broadcast to the outputs
         """The products of weights stated for some factors; the others count every report once."""
         weights = np.ones(())
         for number, factor in enumerate(self.factors):
-            once = factor.everyone if factor.repeats else np.ones((1,) * len(factor.outputs))
-            weights = np.multiply.outer(weights, stated.get(number, once))
+            weights = np.multiply.outer(weights, stated.get(number, _once(factor)))
         return weights.transpose(*np.argsort(self._report_order))
+
+
+def _once(channel: Channel) -> Counts:  # broadcast to the outputs
+    """Weights under which a tally counts every report once."""
+    if isinstance(channel, Product | Repeating) and channel.repeats:
+        return channel.everyone
+    return np.ones((1,) * len(channel.outputs))
+
+
+def people_in(channel: Channel, counts: Counts) -> float:
+    """How many reports a tally counted, each once."""
+    return float((counts * _once(channel)).sum())
+
+
+def shown_at(
+    channel: Channel, axis: int, weights: Counts
+) -> Counts:  # values of an axis -> outputs
+    """Weights of what an axis shows as weights of the tally, each report counted once; for axes
+    that are reported in their own values.
+    """
+    if isinstance(channel, Product):
+        return channel.shown_at(axis, weights)
+    places = [-1 if place == axis else 1 for place in range(len(channel.outputs))]
+    return np.broadcast_to(np.reshape(weights, places), channel.outputs)
 
 
 def _turned(table: Counts) -> Counts:

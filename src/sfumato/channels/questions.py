@@ -4,31 +4,30 @@ any columns that some question held together.
 A question asks for the cell of a few axes, or for the group of cells that a public map puts it in,
 and is answered by k-ary response: P(y) = β + α·p(cells of y), α = (γ−1)/(γ+g−1), β = 1/(γ+g−1) for
 g answers. So what is expected of every answer is linear in the means c of the features of the
-interactions (`contrasts`), and c comes back by generalised least squares: c = C JᵀW(n/N_q − r), C =
-(JᵀWJ)⁻¹, W = diag(N_q/ρ), with N_q the people who in fact got question q.
+interactions (`contrasts`), and c comes back by generalised least squares (`linear`), with the
+people who in fact got each question.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels.base import Channel, Counts, batched, unbatched
+from sfumato.channels.base import Counts, Dealt, batched, unbatched
 from sfumato.channels.contrasts import Axes, Floats, Interactions
+from sfumato.channels.linear import Block, Design, LeastSquares, Response
 from sfumato.errors import Unanswerable
+from sfumato.memory import Recent
 
-WHOLE = 2000  # features up to which all questions are solved together; beyond, the asked axes' own
+FULL = 2000  # features up to which all questions are solved together; beyond, the asked axes' own
 MOST_WORK = 20_000_000_000  # features³ × groups, beyond which every answer would take seconds
 KEPT = 8  # settled tallies that are remembered: a release is asked many things
-FEW = 300  # features whose least squares are inverted by NumPy alone
-DETERMINED = 1e-6  # how much of a sum may lie outside of what the reports determine
-MOST_STEPS, CLOSE = 30, 1e-3  # of conjugate gradients: how many, and what is too little to go on
 CAUTION = 1.0  # people for each answer of a question that stand for all cells being equal
 
 
@@ -45,17 +44,53 @@ class Question:
     share: float
     groups: tuple[int, ...] | None = None
 
+    @cached_property
+    def bits(self) -> int:
+        """The axes, as bits: sets of them are compared many times."""
+        return _bits(self.axes)
+
+
+class Pool(NamedTuple):
+    """Questions that say the same, in the same way, of those of their axes that are looked at."""
+
+    axes: Axes
+    answers: int
+    groups: tuple[int, ...] | None
+
+
+def pools_of(
+    questions: Sequence[Question], asked: Axes | None = None, holding: Axes = ()
+) -> dict[Pool, list[int]]:
+    """The questions that say something of these axes (None: of any), by what they say; only those
+    that hold all the axes of `holding`. Pools of the same axes stand together.
+
+    Where each cell is an answer, a question speaks of any of its axes, the others summed out; a
+    folded question only of all its axes.
+    """
+    wanted, needed = -1 if asked is None else _bits(asked), _bits(holding)
+    found: dict[tuple[int, int, Any], list[int]] = {}
+    for place, question in enumerate(questions):
+        inside = question.bits & wanted
+        whole = inside == question.bits or question.groups is None
+        if inside and whole and question.bits & needed == needed:
+            found.setdefault((inside, question.answers, question.groups), []).append(place)
+    return {
+        Pool(tuple(a for a in range(bits.bit_length()) if bits >> a & 1), answers, groups): places
+        for (bits, answers, groups), places in sorted(found.items(), key=lambda each: each[0][0])
+    }
+
+
+def _bits(axes: Axes) -> int:
+    return sum(1 << axis for axis in axes)
+
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """What the answers to questions say of the interactions of some axes: P(row) = offset +
-    slope·c.
-
-    A row is an answer, or several that say the same: where each cell is an answer, a question
-    speaks of any of its axes, the others summed out; a folded question only of all its axes.
+    """What the answers to questions say of the interactions of some axes, as a design whose rows
+    are answers, or several that say the same.
 
     >>> coins = System((2, 2), (Question((0, 1), 4, 1.0),), 3.0)
-    >>> coins.interactions.sets, coins.offset.tolist()
+    >>> coins.interactions.sets, coins.design.offset.tolist()
     (((0,), (1,), (0, 1)), [0.25, 0.25, 0.25, 0.25])
     """
 
@@ -63,39 +98,38 @@ class System:
     questions: tuple[Question, ...]
     gamma: float
     asked: Axes | None = None  # the only axes that are looked at; None: all
-    holding: Axes | None = None  # only questions that hold all of these are looked at; None: all
-    _solved: dict[bytes, Solution] = field(default_factory=dict, init=False, repr=False)
-    _within: dict[Axes, System] = field(default_factory=dict, init=False, repr=False)
-    _around: dict[Axes, System] = field(default_factory=dict, init=False, repr=False)
+    holding: Axes = ()  # only questions that hold all of these are looked at
+    _solved: Recent[LeastSquares] = field(
+        default_factory=lambda: Recent(KEPT), init=False, repr=False
+    )
+    _narrower: dict[tuple[str, Axes], System] = field(default_factory=dict, init=False, repr=False)
 
     def within(self, axes: Axes) -> System:
         """What the same answers say of a few axes, whatever the others are."""
-        if self.asked == axes:
-            return self
-        if axes not in self._within:
-            self._within[axes] = replace(self, asked=axes, holding=None)
-        return self._within[axes]
+        return self if self.asked == axes else self._narrowed("within", axes)
 
     def around(self, axes: Axes) -> System:
         """What the answers to questions that hold these axes say, of all axes they hold."""
-        if self.holding == axes:
-            return self
-        if axes not in self._around:
-            self._around[axes] = replace(self, asked=None, holding=axes)
-        return self._around[axes]
+        return self if self.holding == axes else self._narrowed("around", axes)
+
+    def _narrowed(self, way: str, axes: Axes) -> System:
+        if (way, axes) not in self._narrower:
+            asked, holding = (axes, ()) if way == "within" else (None, axes)
+            self._narrower[way, axes] = replace(self, asked=asked, holding=holding)
+        return self._narrower[way, axes]
 
     def about(self, axes: Axes) -> System:
         """The system to ask about these axes: of everything, where that is little; else of them
         alone; else, where each question that holds them is folded, of all that those hold.
         """
-        if self.whole:
+        if self.full:
             return self
         return self.around(axes) if self.within(axes).silent else self.within(axes)
 
     @property
-    def whole(self) -> bool:
+    def full(self) -> bool:
         """Whether all questions are solved together, whatever is asked."""
-        return self.interactions.size <= WHOLE
+        return self.interactions.size <= FULL
 
     @property
     def silent(self) -> bool:
@@ -108,37 +142,36 @@ class System:
         return max(question.answers for question in self.questions)
 
     @cached_property
-    def _pools(self) -> dict[tuple[Any, ...], list[int]]:
-        """The questions that say something, those together that say the same in the same way."""
-        pools: dict[tuple[Any, ...], list[int]] = {}
-        for place, question in enumerate(self.questions):
-            inside = self._inside(question)
-            if inside and (question.groups is None or inside == question.axes):
-                key = (inside, question.answers, question.groups)
-                pools.setdefault(key, []).append(place)
-        return pools
-
-    def _inside(self, question: Question) -> Axes:
-        """The axes of a question that are looked at."""
-        if self.holding is not None and not set(self.holding) <= set(question.axes):
-            return ()
-        if self.asked is None:
-            return question.axes
-        return tuple(axis for axis in question.axes if axis in self.asked)
+    def _pools(self) -> dict[Pool, list[int]]:
+        return pools_of(self.questions, self.asked, self.holding)
 
     @cached_property
     def interactions(self) -> Interactions:
         """Every interaction that some question holds together."""
         plain = (False,) * len(self.shape)
-        return Interactions.within_any(self.shape, plain, {key[0] for key in self._pools})
+        return Interactions.within_any(self.shape, plain, {pool.axes for pool in self._pools})
 
     @cached_property
-    def _sizes(self) -> list[int]:
-        """How many rows each pool has."""
+    def _responses(self) -> list[Response]:
+        """What the answers of each pool are to the cells of its axes."""
         return [
-            answers if groups else self.interactions.cells(axes)
-            for axes, answers, groups in self._pools
+            Response.kary(self.gamma, pool.answers, self.interactions.cells(pool.axes), pool.groups)
+            for pool in self._pools
         ]
+
+    @cached_property
+    def design(self) -> Design:
+        """How the chance of each row moves with the means of the features."""
+        by_axes: dict[Axes, list[Response]] = {}
+        for pool, response in zip(self._pools, self._responses, strict=True):
+            by_axes.setdefault(pool.axes, []).append(response)
+        blocks = [Block.over(self.interactions, axes, each) for axes, each in by_axes.items()]
+        return Design.of(self.interactions.size, blocks)
+
+    @cached_property
+    def _sizes(self) -> NDArray[np.intp]:  # (pools,)
+        """How many rows each pool has."""
+        return np.array([response.answers for response in self._responses], np.intp)
 
     @cached_property
     def pool(self) -> NDArray[np.intp]:  # (rows,)
@@ -157,13 +190,11 @@ class System:
     def row_of(self) -> NDArray[np.intp]:  # (questions, answers)
         """The row that each entry of the tally is counted in, -1 where in none."""
         result = np.full((len(self.questions), self.answers), -1)
-        starts = np.concatenate([[0], np.cumsum(self._sizes)])
-        for (axes, answers, _), places, start in zip(
-            self._pools, self._pools.values(), starts, strict=False
-        ):
+        starts = np.cumsum([0, *self._sizes])
+        for (pool, places), start in zip(self._pools.items(), starts, strict=False):
             for place in places:
-                shown = _cells_within(self.questions[place], axes, self.shape)
-                result[place, :answers] = start + shown
+                shown = _cells_within(self.questions[place], pool.axes, self.shape)
+                result[place, : pool.answers] = start + shown
         return result
 
     @cached_property
@@ -176,103 +207,43 @@ class System:
                 result[place, known] = np.bincount(rows[known])[rows[known]]
         return result
 
-    @cached_property
-    def offset(self) -> Floats:  # (rows,)
-        """What is expected of each row where all cells are equally likely."""
-        return np.concatenate([part for part, _ in self._rows])
-
-    @cached_property
-    def slope(self) -> Floats:  # (rows, features)
-        """How each row moves with the means of the features."""
-        return np.concatenate([part for _, part in self._rows])
-
-    @cached_property
-    def stacks(self) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """For each set of axes, the rows that are about it and the features they move with."""
-        by_axes: dict[Axes, list[int]] = {}
-        for pool, key in enumerate(self._pools):
-            by_axes.setdefault(key[0], []).append(pool)
-        return [
-            (np.flatnonzero(np.isin(self.pool, pools)), self.interactions.features(axes).places)
-            for axes, pools in by_axes.items()
-        ]
-
-    @cached_property
-    def _rows(self) -> list[tuple[Floats, Floats]]:
-        return [self._rows_of(*key) for key in self._pools]
-
-    def _rows_of(
-        self, axes: Axes, answers: int, groups: tuple[int, ...] | None
-    ) -> tuple[Floats, Floats]:
-        cells, total = self.interactions.cells(axes), self.gamma + answers - 1
-        matrix, places = self.interactions.features(axes)
-        folded, even = matrix / cells, np.full(cells, 1 / cells)
-        summed = 1.0 if groups else answers / cells  # answers that one cell of these axes has
-        if groups:
-            folded, even = _folded(folded, groups, answers), _folded(even, groups, answers)
-        slope = np.zeros((len(even), self.interactions.size))
-        slope[:, places] = (self.gamma - 1) / total * folded
-        return (summed + (self.gamma - 1) * even) / total, slope
-
-    @cached_property
-    def shares(self) -> Floats:  # (pools,)
-        """How often each pool's questions are dealt, as planned."""
-        return np.bincount(
-            self.pool_of[self.pool_of >= 0],
-            [q.share for q, pool in zip(self.questions, self.pool_of, strict=True) if pool >= 0],
-            minlength=len(self._sizes),
-        )
-
     def gathered(self, tally: Floats) -> Floats:  # (questions, answers) -> (rows,)
         """A tally of questions and answers, counted by rows."""
         known = self.row_of >= 0
-        return np.bincount(self.row_of[known], tally[known], minlength=len(self.offset))
+        return np.bincount(self.row_of[known], tally[known], minlength=len(self.pool))
+
+    def summed(self, rows: Floats) -> Floats:  # (rows,) -> (rows,)
+        """The sum over all rows of the same pool, at each of them."""
+        return np.bincount(self.pool, rows, minlength=len(self._sizes))[self.pool]
 
     @cached_property
-    def planned(self) -> Solution:
+    def planned(self) -> LeastSquares:
         """The least squares of a tally that is not yet known: planned shares, all cells equal."""
-        return Solution(self, self.shares, self.offset)
+        shares = [sum(self.questions[q].share for q in each) for each in self._pools.values()]
+        return LeastSquares(self.design, np.array(shares)[self.pool], self.design.offset)
 
-    def solved(self, tally: Floats) -> Solution:  # (questions, answers)
+    def solved(self, tally: Floats) -> LeastSquares:  # (questions, answers)
         """The least squares of a tally: weights from equal cells first, then from what
         they give.
         """
-        key = tally.tobytes()
-        if key not in self._solved:
-            while len(self._solved) >= KEPT:
-                self._solved.pop(next(iter(self._solved)))
-            counts = self.gathered(tally)
-            people = np.bincount(self.pool, counts, minlength=len(self._sizes))
-            first = Solution(self, people, self.offset)
-            chances = self._cautious(self.offset + self.slope @ first.means(counts), people)
-            self._solved[key] = Solution(self, people, chances)
-        return self._solved[key]
+        return self._solved.get(tally.tobytes(), lambda: self._solve(self.gathered(tally)))
 
-    def _cautious(self, chances: Floats, people: Floats) -> Floats:  # (rows,), (pools,) -> (rows,)
+    def _solve(self, counts: Floats) -> LeastSquares:  # (rows,)
+        first = LeastSquares(self.design, self.summed(counts), self.design.offset)
+        chances = self._cautious(self.design.chances(first.means(counts)), first.people)
+        return replace(first, chances=chances)
+
+    def _cautious(self, chances: Floats, people: Floats) -> Floats:  # (rows,) each
         """Estimated chances made possible: at least what pure chance gives a row, at most what
         certainty does, and the nearer to equal cells the fewer people were asked. Answers that
         hardly anyone gave would else have hardly any error.
         """
-        least, gain = self._range
+        least = np.array([response.base for response in self._responses])[self.pool]
+        gain = np.array([response.gain for response in self._responses])[self.pool]
         bounded = np.clip(chances, least, least + gain)
-        bounded /= np.bincount(self.pool, bounded, minlength=len(people))[self.pool]
-        asked, equal = people[self.pool], CAUTION * np.array(self._sizes)[self.pool]
-        return (asked * bounded + equal * self.offset) / (asked + equal)
-
-    @cached_property
-    def _range(self) -> tuple[Floats, Floats]:  # (rows,) each
-        """The chance of each row were its cells empty, and what certainty adds to it."""
-        totals = np.array([self.gamma + answers - 1 for _, answers, _ in self._pools])
-        alike = [
-            1.0 if groups else answers / self.interactions.cells(axes)
-            for axes, answers, groups in self._pools
-        ]
-        return (alike / totals)[self.pool], ((self.gamma - 1) / totals)[self.pool]
-
-
-def _folded(cells: Floats, groups: tuple[int, ...], answers: int) -> Floats:
-    """The rows of cells summed to those of answers."""
-    return np.asarray(np.equal.outer(np.arange(answers), groups).astype(np.float64) @ cells)
+        bounded /= self.summed(bounded)
+        equal = CAUTION * self._sizes[self.pool]
+        return (people * bounded + equal * self.design.offset) / (people + equal)
 
 
 def _cells_within(question: Question, axes: Axes, shape: tuple[int, ...]) -> NDArray[np.intp]:
@@ -285,108 +256,8 @@ def _cells_within(question: Question, axes: Axes, shape: tuple[int, ...]) -> NDA
     return np.ravel_multi_index(kept, [shape[axis] for axis in axes])
 
 
-def _inverted(matrix: Floats) -> Floats | None:
-    """The inverse of a positive definite matrix; None where it is not, or hardly."""
-    try:
-        factor = np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:  # some direction is not determined
-        return None
-    pivots = np.diag(factor)
-    if pivots.min(initial=1.0) <= 1e-5 * pivots.max(initial=1.0):
-        return None
-    if len(matrix) <= FEW:  # SciPy would take longer to be loaded
-        half = np.linalg.inv(factor)
-        return np.asarray(half.T @ half)
-    from scipy.linalg.lapack import dpotri
-
-    half = dpotri(factor, lower=True)[0]
-    return np.asarray(half + np.tril(half, -1).T - np.triu(half, 1))
-
-
 @dataclass(frozen=True, eq=False)
-class Solution:
-    """Generalised least squares with these people for each pool and these chances for each row."""
-
-    system: System
-    people: Floats  # (pools,)
-    chances: Floats  # (rows,)
-
-    @cached_property
-    def _weights(self) -> Floats:  # (rows,)
-        return self.people[self.system.pool] / self.chances
-
-    @cached_property
-    def _information(self) -> Floats:  # (features, features)
-        """JᵀWJ, from the rows of each set of axes, which move with few of the features."""
-        size = self.system.interactions.size
-        result = np.zeros((size, size))
-        for rows, places in self.system.stacks:
-            slope = self.system.slope[np.ix_(rows, places)]
-            result[np.ix_(places, places)] += slope.T @ (self._weights[rows, None] * slope)
-        return result
-
-    @cached_property
-    def _inverse(self) -> tuple[Floats, Floats | None]:
-        """C = (JᵀWJ)⁻¹, and the directions that the reports do not determine, if any."""
-        information = self._information
-        found = _inverted(information)
-        if found is not None:
-            return found, None
-        from scipy.linalg import eigh
-
-        values, vectors = eigh(information, check_finite=False)
-        known = values > 1e-10 * max(values[-1], 1e-300)
-        inverse = (vectors[:, known] / values[known]) @ vectors[:, known].T
-        return inverse, vectors[:, ~known]
-
-    def means(self, counts: Floats) -> Floats:  # (rows,) -> (features,)
-        """The estimated means of the features."""
-        people = np.maximum(self.people, 1e-300)[self.system.pool]
-        pull = self._weights * (counts / people - self.system.offset)
-        return np.asarray(self._inverse[0] @ (self.system.slope.T @ pull))
-
-    def determines(self, places: NDArray[np.intp], sums: Floats) -> bool:  # (n, m)
-        """Whether the reports determine these sums of the means of some features."""
-        unknown = self._inverse[1]
-        if unknown is None:
-            return True
-        size = np.maximum(np.linalg.norm(sums, axis=0), 1e-300)
-        missed = np.linalg.norm(unknown[places].T @ sums, axis=0)
-        return bool((missed <= DETERMINED * size).all())
-
-    def variance_at(self, chances: Floats, wanted: Floats) -> float:  # (rows,), (features,)
-        """wᵀ(JᵀWJ)⁻¹w with other chances of the rows: by conjugate gradients from these least
-        squares, which come near within a few steps.
-        """
-        slope, weights = self.system.slope, self.people[self.system.pool] / chances
-        found, left, move, before = 0.0, wanted, np.zeros(len(wanted)), 1.0
-        for _ in range(MOST_STEPS):
-            better = self._inverse[0] @ left
-            size = float(left @ better)
-            if size <= CLOSE * found:
-                break
-            move = better + size / before * move
-            moved = slope.T @ (weights * (slope @ move))
-            step = size / float(move @ moved)
-            found, left, before = found + step * size, left - step * moved, size
-        return found
-
-    def influence(self, places: NDArray[np.intp], sums: Floats) -> Floats:  # (n, m) -> (rows, m)
-        """What the share of its pool that each row has adds to these sums of means."""
-        return np.asarray(self._pulls[:, places] @ sums)
-
-    @cached_property
-    def _pulls(self) -> Floats:  # (rows, features)
-        """W J C."""
-        result = np.empty(self.system.slope.shape)
-        for rows, places in self.system.stacks:
-            slope = self._weights[rows, None] * self.system.slope[np.ix_(rows, places)]
-            result[rows] = slope @ self._inverse[0][places]
-        return result
-
-
-@dataclass(frozen=True, eq=False)
-class Questions(Channel):
+class Questions(Dealt):
     """From cells of some axes to (question, answer), by generalised least squares over everything
     that was answered.
 
@@ -403,7 +274,7 @@ class Questions(Channel):
     known: tuple[int, ...] = ()
     tally: NDArray[Any] | None = None  # (known cells, questions, answers), once it is settled
 
-    def foretold(
+    def predicted_variance(
         self, weights: Counts, truth: Counts, order: int | None = None
     ) -> float:  # inputs, inputs
         """What one person is planned to add to the variance of w·x, x having these shares and the
@@ -418,7 +289,7 @@ class Questions(Channel):
         if order is not None:
             wanted[system.interactions.orders[system.interactions.blocks] > order] = 0.0
         means[places] = (sums / even) @ truth.ravel()
-        return system.planned.variance_at(system.offset + system.slope @ means, wanted)
+        return system.planned.variance_at(system.design.chances(means), wanted)
 
     @property
     def held(self) -> bool:
@@ -479,7 +350,7 @@ class Questions(Channel):
         return not self.tally[place].any() or self._solutions[place].determines(places, sums)
 
     @cached_property
-    def _solutions(self) -> list[Solution]:
+    def _solutions(self) -> list[LeastSquares]:
         """The least squares of each cell of the known columns."""
         if not self.held:
             raise Unanswerable(
@@ -516,7 +387,9 @@ class Questions(Channel):
     def _expected(self) -> Floats:  # (questions, answers, asked cells)
         """P(answer | question, asked cell), axes that are not asked spread evenly."""
         system, (places, sums, even) = self.system, self._sums
-        rows = system.offset[:, None] + system.slope[:, places] @ (sums / even)
+        means = np.zeros((system.interactions.size, len(even)))
+        means[places] = sums / even
+        rows = system.design.offset[:, None] + system.design.apply(means)
         result = rows[system.row_of] / system.alike[:, :, None]
         for place, question in enumerate(system.questions):
             if system.pool_of[place] < 0:
@@ -551,10 +424,9 @@ class Questions(Channel):
         system, solution, (places, sums, even) = self.system, self._solutions[place], self._sums
         influence = solution.influence(places, sums)
         people = float(self._people[place].sum()) or 1.0
-        each = np.maximum(solution.people, 1e-300)[system.pool] / people
-        rows = influence / each[:, None]
+        rows = influence / (np.maximum(solution.people, 1e-300) / people)[:, None]
         votes = np.where(system.row_of.reshape(-1, 1) >= 0, rows[system.row_of.ravel()], 0.0)
-        return np.asarray(votes + (even - system.offset @ influence))
+        return np.asarray(votes + (even - system.design.offset @ influence))
 
     def solve_adjoint(self, weights: Counts) -> Counts:
         table = batched(weights, self.inputs).reshape(len(self._shares), len(self._sums[2]), -1)
@@ -572,9 +444,9 @@ class Questions(Channel):
         people = float(self._people[place].sum()) or 1.0
         each = np.maximum(solution.people, 1e-300) / people
         rows, mean = self._at(place)
-        means = np.zeros((len(each), influence.shape[1]))
+        means = np.zeros((system.pool[-1] + 1, influence.shape[1]))
         np.add.at(means, system.pool, influence * rows[:, None])
-        moved = (influence - means[system.pool]) / each[system.pool][:, None]
+        moved = (influence - means[system.pool]) / each[:, None]
         known = system.row_of.reshape(-1, 1) >= 0
         return np.where(known, moved[system.row_of.ravel()], 0.0) + mean @ weights
 
@@ -584,10 +456,9 @@ class Questions(Channel):
         """
         system, solution, (places, sums, even) = self.system, self._solutions[place], self._sums
         if self.tally is None:
-            return system.offset, even
+            return system.design.offset, even
         counts = system.gathered(self.tally[place])
-        shares = counts / np.maximum(solution.people, 1e-300)[system.pool]
-        return shares, even + solution.means(counts)[places] @ sums
+        return solution.shares(counts), even + solution.means(counts)[places] @ sums
 
     def expected(self, counts: Counts) -> Counts:
         if self.tally is None:
@@ -599,11 +470,6 @@ class Questions(Channel):
             asked = table[place].sum(axis=1, keepdims=True)
             table[place] = np.where(known, asked * chances, table[place])
         return table.reshape(self.outputs)
-
-    @property
-    def condition(self) -> float:
-        """None is stated: answers to different questions are weighed, not inverted one by one."""
-        return math.inf
 
     def inverse_squared(self, counts: Counts) -> Counts:
         table = self._entries(counts)

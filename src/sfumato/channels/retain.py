@@ -4,7 +4,6 @@ retention, one flipped bit).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels.base import Channel, Counts, batched, unbatched
-from sfumato.channels.law import Law, OwnLaw
+from sfumato.channels.law import Law, Replacement
 from sfumato.domain import Cells
 from sfumato.errors import ParameterError
 
@@ -84,27 +83,8 @@ class Retain(Channel):
     def known(self) -> bool:
         return all(law.known for law in self.laws)
 
-    @property
-    def settled(self) -> bool:
-        return self.known
-
-    @property
-    def own_axes(self) -> tuple[tuple[int, float, bool], ...]:
-        return tuple(
-            (place, self.keep, law.permuted)
-            for place, law in enumerate(self.laws)
-            if isinstance(law, OwnLaw)
-        )
-
-    def keep_of(self, axis: int) -> float | None:
-        return self.keep if self.keep == 1 or len(self.laws) == 1 else None
-
-    def law_of(self, axis: int) -> Law | None:
-        return self.laws[axis]
-
-    @property
-    def noiseless(self) -> bool:
-        return self.keep == 1
+    def replaced(self, axis: int) -> Replacement:
+        return Replacement(self.keep, self.laws[axis], self.keep == 1 or len(self.laws) == 1)
 
     def chances(
         self, reports: Sequence[NDArray[Any]], truths: Sequence[NDArray[Any]]
@@ -190,41 +170,6 @@ class Retain(Channel):
         table, noise = batched(counts, self.outputs), self._noise
         moments = (table * (1 - 2 * noise) + noise**2 * self._total(table)) / self.keep**2
         return unbatched(moments, counts, self.outputs, self.inputs)
-
-    @property
-    def gamma(self) -> float:
-        """(keep + (1-keep)·b) / ((1-keep)·b) at the least b; its inverse where keep is negative."""
-        if math.prod(self.inputs) == 1:
-            return 1.0
-        if self.keep < 0:
-            least = float((self.keep / (1 - self.keep) + self.replacement).min())
-            return (
-                float("inf")
-                if least <= 0
-                else float(
-                    (self.replacement / (self.keep / (1 - self.keep) + self.replacement)).max()
-                )
-            )
-        off = (1 - self.keep) * math.prod(law.least for law in self.laws)
-        return float("inf") if off == 0 else 1 + self.keep / off
-
-    @property
-    def condition(self) -> float:
-        """1/|keep| where b is uniform; else from the plane of b and 1, outside of which the matrix
-        is keep·I.
-        """
-        size, square = math.prod(self.inputs), math.prod(law.square for law in self.laws)
-        if size == 1:
-            return 1.0
-        tilt = math.sqrt(max(0.0, square - 1 / size))
-        plane = self.keep * np.eye(2) + (1 - self.keep) * np.array(
-            [[1.0, 0.0], [tilt * math.sqrt(size), 0.0]]
-        )
-        values = [
-            *np.linalg.svd(plane, compute_uv=False).tolist(),
-            *([abs(self.keep)] if size > 2 else []),
-        ]
-        return float(max(values) / min(values))
 
     def marginal(self, axes: Sequence[int]) -> Retain:
         return replace(self, laws=tuple(self.laws[axis] for axis in axes))

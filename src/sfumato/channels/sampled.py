@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels.base import Channel, Counts, batched, unbatched
+from sfumato.channels.base import Channel, Counts, Dealt, batched, unbatched
 from sfumato.errors import ParameterError, Unanswerable
 
 
 @dataclass(frozen=True, eq=False)
-class Sampled(Channel):
+class Sampled(Dealt):
     """From cells to answers, question by question: question q is dealt with share π_q and, where it
     is about these cells, its answers pass through the channel A_q; an answer to any other says
     nothing.

@@ -63,7 +63,7 @@ class SubsetBits(ValueBits):
         """For each truth, the expected weight of the set's members."""
         return np.asarray(self._false @ weights + self.gain[:, None] * weights)
 
-    def spread_out(self, weights: Counts) -> Counts:
+    def sqrt_factors(self, weights: Counts) -> Counts:
         """Terms whose products sum to `second`: the root of the second moments of each truth."""
         roots = self._roots  # (truths, entries, entries)
         return np.einsum("uij,i...->uj...", roots, np.asarray(weights, dtype=np.float64))

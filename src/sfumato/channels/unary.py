@@ -9,8 +9,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels.base import Channel, Counts, NotLumpableError, batched, unbatched
-from sfumato.channels.levelled import Levelled
+from sfumato.channels.base import (
+    Channel,
+    Counts,
+    NotLumpableError,
+    Repeating,
+    batched,
+    unbatched,
+)
 from sfumato.domain import Cells
 from sfumato.errors import ParameterError
 
@@ -19,7 +25,7 @@ MOST_BITS = 64  # whose products by truth are written down
 
 
 @dataclass(frozen=True, eq=False)
-class ValueBits(Channel):
+class ValueBits(Repeating):
     """From the n values of a column to (everyone, the reports that show value 1, …, value n).
 
     The bit of the true value is reported with `ones[v]`, that of any other value v with
@@ -42,10 +48,6 @@ class ValueBits(Channel):
     @property
     def outputs(self) -> tuple[int, ...]:
         return (len(self.ones) + 1,)
-
-    @property
-    def repeats(self) -> bool:
-        return True
 
     @property
     def everyone(self) -> Counts:
@@ -98,7 +100,7 @@ class ValueBits(Channel):
         noise = unbatched(spread.T @ both, first, self.outputs, self.inputs)
         return self.adjoint(first) * self.adjoint(other) + noise
 
-    def spread_out(self, weights: Counts) -> Counts:
+    def sqrt_factors(self, weights: Counts) -> Counts:
         """The mean, and each bit with the root of its variance."""
         rest = weights.shape[1:]
         mean = self.adjoint(weights).reshape(len(self.ones), 1, *rest)
@@ -128,10 +130,6 @@ class ValueBits(Channel):
         if list(axes) == list(range(len(self.inputs))):
             return self
         raise NotLumpableError("bits of whole records say which record is true; sum afterwards")
-
-    @property
-    def levelled(self) -> Channel:
-        return self if self.shape else Levelled(self, {(0,): self})
 
     def coarsen(self, cells: Sequence[Cells]) -> Channel:
         if all(part.trivial for part in cells):

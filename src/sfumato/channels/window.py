@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels.base import Channel, Counts, batched, unbatched
+from sfumato.channels.base import Channel, Counts, Dealt, batched, unbatched
 from sfumato.domain import Cells, Numeric
 
 Floats = NDArray[np.float64]
@@ -160,7 +160,7 @@ class Cuts:
 
 
 @dataclass(frozen=True, eq=False)
-class Windowed(Channel):
+class Windowed(Dealt):
     """From cells of a number to its reports; `merge` says which part of each grid value a cell
     holds.
 

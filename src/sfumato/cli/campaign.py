@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
@@ -26,15 +25,15 @@ from sfumato.cli.options import (
 )
 from sfumato.cli.printing import print_facts, print_json, print_notes, print_table, print_words
 from sfumato.collect.assets import Assets
-from sfumato.collect.campaign_file import CampaignFile, once
+from sfumato.collect.campaign_file import LEAST_PEOPLE, CampaignFile, once
 from sfumato.collect.checking import CampaignCheck
 from sfumato.collect.checking import check as check_campaign
-from sfumato.collect.choosing import best_mechanism, first_round, named_mechanism
+from sfumato.collect.choosing import ROUNDS_BY, best_mechanism, first_round, named_mechanism
 from sfumato.collect.drafting import draft
 from sfumato.collect.form import single_file
 from sfumato.collect.manifest import Manifest, Published, private_key, public_key, public_path
 from sfumato.collect.manifest import new_key as make_key
-from sfumato.collect.rounds import begin_next
+from sfumato.collect.releases import begin_next
 from sfumato.collect.store import open_store
 from sfumato.collect.verifying import BROWSERS, Verified
 from sfumato.collect.verifying import verify as verify_server
@@ -42,11 +41,10 @@ from sfumato.domain import Domain
 from sfumato.errors import ParameterError, listing
 from sfumato.files import appearing, write_whole, written
 from sfumato.mechanisms.base import Mechanism
-from sfumato.mechanisms.item_set import ItemSet
+from sfumato.mechanisms.in_rounds import ROUNDS
 from sfumato.mechanisms.registry import MECHANISMS
-from sfumato.printable import one_line, percent
-from sfumato.privacy.guarantee import Guarantee
-from sfumato.table.turns import ROUNDS
+from sfumato.printable import one_line, percent, upwards
+from sfumato.privacy.guarantee import PRIOR, Guarantee, rounded_up
 
 campaign = typer.Typer(
     help="Write, check and verify a campaign, or make its form one file.", rich_markup_mode="rich"
@@ -120,9 +118,13 @@ def _chosen(domain: Domain, asked: Guarantee, named: str | None, rounds: int | N
             if named is None
             else named_mechanism(named, domain, asked)
         )
-    if named not in (None, ItemSet.name):
+    if rounds < LEAST_PEOPLE:
         raise ParameterError(
-            f"a campaign's rounds are asked by {ItemSet.name}, not by {named}",
+            f"--rounds {rounds}: {LEAST_PEOPLE} people are the fewest that can be asked in rounds"
+        )
+    if named not in (None, ROUNDS_BY):
+        raise ParameterError(
+            f"a campaign's rounds are asked by {ROUNDS_BY}, not by {named}",
             hint="leave --mechanism or --rounds out",
         )
     return first_round(domain, asked)
@@ -151,18 +153,18 @@ NOTICED = {
 
 
 def _print_check(found: CampaignCheck) -> None:
-
-    rho1, rho2 = found.worst_posterior["rho1"], found.worst_posterior["rho2"]
+    kept = Guarantee(Fraction(found.gamma))
     print_facts(
         [
             ("campaign", found.name),
             ("hash", found.hash),
             ("mechanism", found.mechanism),
             ("gamma", found.gamma.removesuffix("/1")),
-            ("epsilon", f"{found.epsilon:.4g}"),
+            ("epsilon", kept.epsilon_words),
             (
                 "promises",
-                f"who believed {percent(rho1, 0)} before believes at most {percent(rho2)} after",
+                f"who believed {percent(PRIOR, 0)} before believes at most "
+                f"{kept.posterior_words()} after",
             ),
             ("as it was", f"a report is true of its sender in {_shares(found)} of cases"),
         ]
@@ -309,14 +311,16 @@ def verify(
 
 def _print_verified(found: Verified) -> None:
     if (seen := found.campaign) is not None:
-        # What is shown errs towards the weaker promise.
-        gamma = math.ceil(1000 * Fraction(seen.gamma)) / 1000
-        posterior = percent(math.ceil(1000 * seen.posterior - 1e-9) / 1000)
+        kept = Guarantee(Fraction(seen.gamma))
+        shown = f"γ = {upwards(rounded_up(kept.gamma), 6):,g}"
         print_facts(
             [
                 ("campaign", f"{seen.name}, round {seen.round}"),
                 ("hash", seen.hash),
-                ("guarantee", f"γ = {gamma:,g}: what was 5 % likely becomes at most {posterior}"),
+                (
+                    "guarantee",
+                    f"{shown}: what was 5 % likely becomes at most {kept.posterior_words()}",
+                ),
                 ("sent as it is", listing(seen.sent_as_is) or "nothing"),
                 *([("digest", found.digest)] if found.digest else []),
             ]

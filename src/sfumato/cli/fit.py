@@ -78,9 +78,9 @@ def _release(path: str, engine: str | None) -> Release:
 def model_notes(model: Model) -> list[str]:
     """What a reader of the model's answers should know."""
     assumed = (
-        f"an answer about more than {model.told} columns may assume that no interaction joins "
-        "more; where it does, it says so"
-        if model.told > 1
+        f"an answer about more than {model.measured_order} columns may assume that no interaction "
+        "joins more; where it does, it says so"
+        if model.measured_order > 1
         else "an answer about columns that no question joined takes them to be independent; it "
         "says so"
     )

@@ -26,7 +26,7 @@ from sfumato.cli.pages import origin_of, with_origin
 from sfumato.cli.printing import print_json, print_notes, telling
 from sfumato.cli.printing import show as show_view
 from sfumato.cli.reading import read_source, read_truth
-from sfumato.cli.rounds import earlier, rounds_up_to
+from sfumato.cli.round_options import earlier, rounds_up_to
 from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.estimation.supports.symbols import SymbolSupports
 from sfumato.evaluate import ErrorsByLength, beside_truth, itemset_errors
@@ -206,7 +206,8 @@ def _length_notes(source: Source, found: Itemsets, asked: int | None) -> list[st
     longest = found.supports.longest
     if longest is None or (asked is not None and asked <= longest) or not len(found):
         return []
-    if isinstance(source, Release) and source.mechanism.at_once is not None:
+    scope = source.mechanism.scope if isinstance(source, Release) else None
+    if scope is not None and scope.at_once is not None:
         return [f"itemsets of more than {longest} need a model: add --fit"]
     if found.round is not None:
         return [

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.util import find_spec
+from math import isnan
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from sfumato import plots
+from sfumato.address import redacted
 from sfumato.cli.options import check_drawing_target, check_output
-from sfumato.cli.pages import typed
-from sfumato.cli.printing import print_json, print_notes, reading
+from sfumato.cli.pages import typed, with_origin
+from sfumato.cli.printing import print_json, print_notes, reading, show
 from sfumato.cli.usage import spelled_as_options
 from sfumato.errors import ParameterError, SfumatoError
+from sfumato.printable import percent
 from sfumato.publish.cost import ClassifierName
-from sfumato.publish.dossier import Dossier
+from sfumato.publish.dossier import Dossier, Owned
 from sfumato.publish.records import Nulls as NullsTreated
 from sfumato.publish.records import binning, check_record_target, parted, records_of
 from sfumato.randomness import Keystream, secure, seeded
-from sfumato.report import Block, Code, Heading, Listing, Page, Paragraph
+from sfumato.renderers.picture import lines as lines_of_panels
+from sfumato.result import save_view
 from sfumato.table import Table, reader_of
 from sfumato.table.formats import write_text
+from sfumato.view import ColumnView, TableView, View
 
 Data = Annotated[
     str,
@@ -107,16 +114,12 @@ def check_targets(options: Mapping[str, Any], *, records: bool = True) -> None:
 def hand_out(
     options: Mapping[str, Any],
     release: Any,
-    dossier: Dossier,
-    show: Callable[[Any, Path], None],
     *,
     drawn: str,
     changed: str,
-    notes: Sequence[str] = (),
     **settings: Any,
 ) -> None:
-    """Write a release, what it changed and its dossier, as a command's options ask; then print its
-    notes and what was done.
+    """Write a release, what it changed and its dossier, as a command's options ask; then show it.
 
     `drawn` is what chance decided, `changed` what the dossier calls the file of what was changed,
     and `settings` take the place of options that say less.
@@ -126,13 +129,41 @@ def hand_out(
     if reveal is not None:
         write_json(release.revealed(), reveal, force=force)
     files = {"output": output, "patterns": options.get("patterns"), changed: reveal}
-    write_dossier(dossier, options, files, **settings)
-    seeded_notes = [] if options["seed"] is None else [f"{drawn} {SEEDED}"]
-    print_notes([*seeded_notes, *notes])
+    write_dossier(release, options, files, **settings)
+    view = replace(release.view(), title=f"written: {output}")
+    if options["seed"] is not None:
+        view = replace(view, notes=(f"{drawn} {SEEDED}", *view.notes))
     if options["json"]:
+        print_notes(view.notes)  # those of its sections are in the JSON
         print_json({**release.to_dict(), "output": str(output)})
-    elif str(output) != "-":
-        show(release, output)
+    elif str(output) == "-":
+        print_notes(view.all_notes())
+    else:
+        show(view)
+
+
+def draw(
+    view: View,
+    options: Mapping[str, Any],
+    *,
+    rows: int,
+    method: str,
+    promised: str,
+    other: View | None = None,
+) -> None:
+    """Write a view where a picture is wanted; a page says too what `other` settings would do, what
+    the records were, what was done to them, and what that promises.
+    """
+    if options["plot"] is None:
+        return
+    origin = [
+        ("file", redacted(options["data"])),
+        ("rows", f"{rows:,}"),
+        ("mechanism", method),
+        ("guarantee", promised),
+    ]
+    sections = view.sections if other is None else (*view.sections, other)
+    save_view(with_origin(replace(view, sections=sections), origin), options["plot"])
 
 
 def dossier_files(path: Path | None) -> tuple[Path, ...]:
@@ -149,7 +180,7 @@ def dossier_files(path: Path | None) -> tuple[Path, ...]:
 
 
 def write_dossier(
-    dossier: Dossier,
+    result: Owned,
     options: Mapping[str, Any],
     files: Mapping[str, str | Path | None] | None = None,
     **settings: Any,
@@ -157,25 +188,43 @@ def write_dossier(
     """Write both files of a dossier where one is wanted, with the command that was typed."""
     if options["dossier"] is None:
         return
-    page, data = dossier_files(options["dossier"])
-    told = dossier.recorded(
+    path, data = dossier_files(options["dossier"])
+    kept = Dossier.of(
+        result,
         command=typed(),
         settings={**given(options), **settings},
         files={"input": options["data"], **(files or {})},
     )
-    blocks: list[Block] = []
-    for section in told.all_sections():
-        blocks.append(Heading(section.heading))
-        blocks += [Paragraph(words) for words in section.words]
-        blocks += [
-            Listing(grid.headings, grid.lines, grid.caption)
-            for grid in section.tables
-            if grid.lines
-        ]
-        if section.heading == "What was done":
-            blocks.append(Code(told.command, command=True))
-    Page(told.title, blocks, told.lead).save(page)
-    write_json(told.to_dict(), data, force=options["force"])
+    save_view(kept.view(), path)
+    write_json(kept.to_dict(), data, force=options["force"])
+
+
+def trade_off(
+    tried: Mapping[str, Mapping[str, Sequence[float]]],
+    places: Sequence[float],
+    across: str,
+    caption: str,
+) -> View:
+    """What other settings cost and buy, drawn and as a table: by quantity and by line, in per cent
+    where the quantity says so; not a number where one cannot be had.
+    """
+    panels = {
+        what: [plots.Series(name, values) for name, values in lines.items()]
+        for what, lines in tried.items()
+    }
+    columns = [ColumnView(across, places)]
+    for what, lines in tried.items():
+        for name, values in lines.items():
+            known = [None if isnan(value) else value for value in values]
+            words = _in_percent if what.endswith(", %") else None
+            head = f"{name}, {what.removesuffix(', %')}" if len(lines) > 1 else what
+            columns.append(ColumnView(head, known, words=words))
+    chart = lines_of_panels(places, panels, across=across, caption=caption)
+    return View("Other settings", charts=(chart,), tables=(TableView(columns),))
+
+
+def _in_percent(value: float | None) -> str:
+    return "–" if value is None else percent(value / 100, 2)
 
 
 def given(options: Mapping[str, Any]) -> dict[str, Any]:

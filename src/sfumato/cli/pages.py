@@ -66,14 +66,14 @@ def with_origin(view: View, origin: Iterable[tuple[str, Any]]) -> View:
 
 def origin_of(file: str, source: Source) -> list[tuple[str, str]]:
     """The file, its rows, how it was perturbed and what was promised."""
-    from sfumato.engines.rounds import RoundsSource
+    from sfumato.engines.series import RoundSeries
 
     facts = [("file", redacted(file)), ("rows", f"{source.rows:,}")]
     if isinstance(source, Model):
         made = f"a model fitted to reports of {source.mechanism.name}"
         return [*facts, ("mechanism", made), ("guarantee", str(source.mechanism.guarantee))]
-    if isinstance(source, RoundsSource):
-        made = f"item-set, in {len(source.releases)} rounds"
+    if isinstance(source, RoundSeries):
+        made = f"item-set, in {len(source.sources)} rounds"
         return [*facts, ("mechanism", made), ("guarantee", str(source.guarantee))]
     if not isinstance(source, Release):
         return [*facts, ("mechanism", "none"), ("guarantee", TRUE)]
@@ -84,16 +84,6 @@ def origin_of(file: str, source: Source) -> list[tuple[str, str]]:
     if not provenance.secure:
         facts.append(("randomness", "seeded: an experiment, not private"))
     return facts
-
-
-def owners_origin(file: str, rows: int, method: str, promised: str) -> list[tuple[str, str]]:
-    """The file of true records, how many, what was done to them, and what that promises."""
-    return [
-        ("file", redacted(file)),
-        ("rows", f"{rows:,}"),
-        ("mechanism", method),
-        ("guarantee", promised),
-    ]
 
 
 def bars_told(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,15 +21,17 @@ from sfumato.cli.printing import (
     reading,
     telling,
 )
-from sfumato.cli.rounds import RoundOptions, tell
+from sfumato.cli.round_options import UNMARKED, tell, wanted_round
 from sfumato.cli.summary import facts, summarise
 from sfumato.domain import Domain
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, rows_of
+from sfumato.mechanisms.registry import mechanism_class
 from sfumato.privacy.guarantee import PRIOR
 from sfumato.randomness import Keystream, secure, seeded
 from sfumato.table import Reader, Written, perturb_file, read_items, reader_of
 from sfumato.table.formats import check_there
+from sfumato.table.readers import people_in
 
 if TYPE_CHECKING:
     from sfumato.rounds import RoundWanted
@@ -147,14 +150,13 @@ def perturb(
         "order": order,
         "force": force,
     }
-    rounds = RoundOptions(turn, tuple(after or ()), find, output, force, data)
-    wanted = rounds.wanted(chosen, copies, engine)
+    said = {"after": tuple(after or ()), "find": find, "copies": copies, "data": data}
+    wanted = wanted_round(turn, chosen, engine, output, force=force, **said)
     if engine is not None and form is not None:
         raise ParameterError("Spark reads baskets from .dat and lists", hint="leave --form out")
     if engine is None:
         reader = reader_of(data, form)
-        round_of = None if wanted is None else (rounds, wanted)
-        written = _in_batches(reader, output, chosen, schema, items, rng, round_of, **how)
+        written = _in_batches(reader, output, chosen, schema, items, rng, wanted, **how)
     else:
         written = _with_spark(engine, data, output, chosen, schema, items, rng, **how)
     prior = PRIOR if chosen.rho1 is None else chosen.rho1
@@ -176,13 +178,13 @@ def _in_batches(
     schema: Path | None,
     items: Path | None,
     rng: Keystream,
-    round_of: tuple[RoundOptions, RoundWanted] | None,
+    wanted: RoundWanted | None,
     **how: Any,
 ) -> Written:
     with reading(reader):
         domain = read_domain(reader, schema, items)
-    if round_of is not None:
-        return _round(reader, output, domain, rng, *round_of, **how)
+    if wanted is not None:
+        return _round(reader, output, domain, rng, wanted, **how)
     mechanism = chosen_mechanism(options, domain, reader, output)
     if "://" in output:
         from sfumato.engines import perturb_into
@@ -198,12 +200,12 @@ def _round(
     output: str,
     domain: Domain,
     rng: Keystream,
-    rounds: RoundOptions,
     wanted: RoundWanted,
     **how: Any,
 ) -> Written:
     """One round: what its people are asked follows from those before it."""
-    mechanism, turn = rounds.asked(wanted, reader, domain, rng)
+    count = partial(people_in, reader, domain)
+    mechanism, turn = wanted.asked(domain, count, reader.where, rng)
     if turn.round == 1:
         print_notes(mechanism.remarks(wanted.given))
         _note_useless_rounds(mechanism, reader)
@@ -211,19 +213,16 @@ def _round(
         written = perturb_file(
             reader, output, mechanism, rng, schema=domain, progress=progress, turn=turn, **how
         )
-    rounds.keep(wanted, turn, written.provenance.release)
+    if not wanted.keep(turn, written.provenance.release) and turn.round == 1:
+        print_notes([UNMARKED])
     tell(mechanism, turn, output)
     return written
 
 
 def _note_useless_rounds(first: Mechanism, reader: Reader) -> None:
     """Says what all rounds together would not tell of baskets, before the first is asked."""
-    from sfumato.mechanisms.item_set import ItemSet
-    from sfumato.plan.rounds import InRounds
-
-    if isinstance(first, ItemSet):
-        planned = InRounds.promising(first.guarantee, first.domain)
-        print_notes(_useless(planned, reader))
+    if first.rounds is not None and first.symbol_law is not None:
+        print_notes(_useless(first.rounds.predicted(first.guarantee, first.domain), reader))
 
 
 def _with_spark(
@@ -267,17 +266,15 @@ def chosen_mechanism(
     guarantee = options.guarantee()
     assert guarantee is not None
     guarantee.check_finite()
-    from sfumato.mechanisms.item_set import ItemSet
     from sfumato.plan import plan_release
-    from sfumato.plan.rounds import InRounds
 
     with telling() as progress:
         progress("comparing mechanisms", None)
         rows = USUAL_ROWS if reader is None else rows_about(reader, domain)
         plan = plan_release(domain, max(rows, 1), guarantee=guarantee)
     best = next((o for o in plan.options if _writable(o.mechanism, output)), plan.best)
-    if isinstance(best.mechanism, InRounds):
-        once = ItemSet.promising(guarantee, domain)
+    if best.mechanism.in_rounds:
+        once = mechanism_class(best.mechanism.name).promising(guarantee, domain)
         print_notes([ONE_SHOT, *([] if reader is None else _useless(once, reader))])
         return once
     if rows:  # else there is nothing to perturb
@@ -289,10 +286,9 @@ def chosen_mechanism(
 
 def _useless(mechanism: Mechanism, reader: Reader) -> list[str]:
     """What is said where reports of so few baskets would tell nothing."""
-    from sfumato.mechanisms.item_set import ItemSet
     from sfumato.plan.options import basket_warning
 
-    if not isinstance(mechanism, ItemSet):
+    if mechanism.symbol_law is None:
         return []
     rows = rows_about(reader, mechanism.domain)
     warning = basket_warning(mechanism, rows) if rows else None

@@ -4,7 +4,6 @@ unchanged.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -34,18 +33,8 @@ from sfumato.cli.owner import (
     listed,
     nulls_named,
 )
-from sfumato.cli.printing import (
-    print_facts,
-    print_table,
-    print_words,
-    telling,
-)
-from sfumato.printable import percent
-from sfumato.publish.dossier import pram_dossier
-from sfumato.publish.pram import PramRelease, PramReport
+from sfumato.cli.printing import telling
 from sfumato.publish.pram import pram as replace_values
-
-SHOWN = 20
 
 
 def pram(
@@ -109,50 +98,6 @@ def pram(
     hand_out(
         options,
         release,
-        pram_dossier(release),
-        print_pram,
         drawn="values were",
         changed="changed rows",
-        notes=[note for report in release.reports for note in report.notes],
     )
-
-
-def print_pram(release: PramRelease, output: Path) -> None:
-    """The promise, what was replaced, and the counts before and after."""
-    told = release.to_dict()
-    print_words(
-        f"written: {output} ({told['changed']:,} of {told['records']:,} records changed, gamma "
-        f"{told['gamma']:.6g}, epsilon {told['epsilon']:.4g})"
-    )
-    for report in release.reports:
-        print_column(report)
-
-
-def print_column(report: PramReport) -> None:
-    """One column: how much is kept, what can be guessed, and its counts."""
-    where = f" within {', '.join(report.within)}" if report.within else ""
-    print_words(f"\n{report.column}{where}")
-    worst = report.worst
-    print_facts(
-        [
-            ("gamma", f"{report.gamma:.6g}"),
-            ("expected to show the truth", percent(report.kept)),
-            (
-                "an intruder is right about",
-                f"{percent(report.informed)} knowing the matrix, "
-                f"{percent(report.baseline)} without the release",
-            ),
-            (
-                "surest shown value",
-                f"'{worst.shown}': truly '{worst.likeliest}' with {percent(worst.posterior)}",
-            ),
-            ("expected counts differ by", f"{report.moved:.2g} records at most (rounding)"),
-        ]
-    )
-    lines = [
-        (str(count.value), f"{count.true:,}", f"{count.shown:,}", f"{count.stderr:,.1f}")
-        for count in report.counts[:SHOWN]
-    ]
-    print_table(("value", "true", "shown", "± by chance"), lines, left=1)
-    if len(report.counts) > SHOWN:
-        print(f"and {len(report.counts) - SHOWN} more (--json for all)")

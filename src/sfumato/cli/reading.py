@@ -15,7 +15,7 @@ from sfumato.errors import DataError, ParameterError
 from sfumato.model.format import is_model
 from sfumato.source import Exact, Release, Source
 from sfumato.table import read_items, reader_of
-from sfumato.table.turns import Turn
+from sfumato.table.round import Round
 from sfumato.telling import Telling, silent
 
 
@@ -121,11 +121,11 @@ def read_truth(
     return Exact(table)
 
 
-def _turns(source: Source) -> tuple[Turn, ...]:
+def _turns(source: Source) -> tuple[Round, ...]:
     """The rounds that a source is made of, if any."""
-    from sfumato.engines.rounds import RoundsSource
+    from sfumato.engines.series import RoundSeries
 
-    if isinstance(source, RoundsSource):
+    if isinstance(source, RoundSeries):
         return source.turns
     turn = source.provenance.turn if isinstance(source, Release) else None
     return () if turn is None else (turn,)

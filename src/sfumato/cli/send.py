@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli.options import Json
+from sfumato.cli.options import Form, Json
 from sfumato.cli.printing import print_facts, print_json, print_lines, print_notes
 from sfumato.collect.client import Client, Receipt, Sent
 from sfumato.collect.own_ledger import own_ledger, own_names
@@ -60,6 +60,7 @@ def send(
             "--no-ledger", help="Keep nothing of the draws: sending again draws and costs again."
         ),
     ] = False,
+    form: Form = None,
     key: Annotated[
         str | None,
         typer.Option(
@@ -108,7 +109,7 @@ def send(
     limits: dict[str, Any] = {"at_most": at_most, "public": public, "budget": budget}
     client = Client(url, book, token=token, patience=patience, **limits)
     client.check()
-    records, names = named_records(data, client.survey.domain, key)
+    records, names = named_records(data, client.survey.domain, key, form)
     by_place = key is None and ledger is None and not no_ledger
     if by_place:
         names = own_names(data, records.rows)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sfumato.cli.options import STORE, Force, Json, check_output
-from sfumato.cli.printing import print_facts, print_json, print_table, progress_bar
+from sfumato.cli.printing import print_facts, print_json, print_notes, print_table, progress_bar
 from sfumato.collect.campaign_file import CampaignFile
 from sfumato.collect.simulating import Simulated, simulated, synthetic_truth
 from sfumato.printable import percent
@@ -16,6 +16,10 @@ from sfumato.randomness import secure, seeded
 from sfumato.table import save
 
 SHOWN = 20  # lines of the comparison
+NOT_COMPARED = (
+    "not compared with what they truly said: others may have answered at a running server; "
+    "its dashboard has the estimates"
+)
 
 
 def simulate(
@@ -56,6 +60,8 @@ def simulate(
     if output is not None:
         save(truth, output, force=force)
     _print(found, json)
+    if server is not None:
+        print_notes([NOT_COMPARED])
 
 
 def _print(found: Simulated, json: bool) -> None:

@@ -8,11 +8,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from sfumato.channels import conditioning
 from sfumato.cli.printing import value_labels
 from sfumato.errors import EstimationError, ParameterError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.registry import mechanism_class
-from sfumato.printable import json_number
+from sfumato.printable import json_number, upwards
 from sfumato.privacy.guarantee import PRIOR, Guarantee, rounded_up
 from sfumato.table import Provenance
 
@@ -56,16 +57,9 @@ def promise(guarantee: Guarantee, prior: float) -> str:
     if math.isinf(guarantee.epsilon):
         return "nothing: a report may prove what the record was"
     return (
-        f"someone who believed {_percent(prior)} before sees at most "
-        f"{_percent(guarantee.worst_posterior(prior))} after"
+        f"someone who believed {100 * prior:.3g} % before sees at most "
+        f"{guarantee.posterior_words(prior)} after"
     )
-
-
-def _percent(probability: float) -> str:
-    """A probability in per cent, rounded up so that no promise looks better than it is."""
-    figures = 3 if probability < 0.99 else 6
-    shown = math.ceil(probability * 10**figures - 1e-6) / 10 ** (figures - 2)
-    return f"{shown:.{figures}g} %"
 
 
 def condition(mechanism: Mechanism) -> float | None:
@@ -75,7 +69,7 @@ def condition(mechanism: Mechanism) -> float | None:
     if len(mechanism.domain.axes) > MOST_AXES:
         return None
     try:
-        return json_number(mechanism.private_channel.condition)
+        return json_number(conditioning.condition(mechanism.private_channel))
     except (EstimationError, ParameterError, OverflowError):
         return None
 
@@ -188,7 +182,7 @@ def _number(value: float | None) -> str:
 def _guarantee(gamma: float | None, epsilon: float | None) -> str:
     if gamma is None and epsilon is not None:  # a whole basket's gamma can be too large for a float
         return f"gamma e^{epsilon:.4g} (epsilon {epsilon:.4g})"
-    return f"gamma {_number(gamma)} (epsilon {_number(epsilon)})"
+    return f"gamma {_number(gamma)} (epsilon {_number(epsilon and upwards(epsilon))})"
 
 
 def _parameter(value: Any, *, within: bool = False) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -24,14 +23,7 @@ from sfumato.cli.owner import (
     listed,
     nulls_named,
 )
-from sfumato.cli.printing import (
-    print_facts,
-    print_table,
-    print_words,
-    telling,
-)
-from sfumato.publish.dossier import suppression_dossier
-from sfumato.publish.suppress import SuppressRelease
+from sfumato.cli.printing import telling
 from sfumato.publish.suppress import suppress as suppress_cells
 
 
@@ -86,36 +78,7 @@ def suppress(
     hand_out(
         options,
         release,
-        suppression_dossier(release),
-        print_suppression,
         drawn="the search was",
         changed="blanked cells",
         keys=release.report.keys,
     )
-
-
-def print_suppression(release: SuppressRelease, output: Path) -> None:
-    """How many cells were blanked, where, and what that leaves."""
-    report = release.report
-    proof = (
-        "proved to be the fewest" if report.proved else f"none needs fewer than {report.bound:,}"
-    )
-    print_words(f"written: {output}")
-    print_facts(
-        [
-            ("cells blanked", f"{report.cells:,} ({proof})"),
-            ("records with a blank", f"{report.blanked_records:,} of {report.records:,}"),
-            (
-                "smallest group",
-                f"{report.smallest_after} (before: {report.smallest_before}; "
-                f"{report.small_before:,} records were in groups of fewer than {report.k})",
-            ),
-            *(
-                (f"{name} still told", f"{told:,} records whose whole group has one value")
-                for name, told in report.still_told.items()
-            ),
-            ("time", f"{report.seconds:.2f} s"),
-        ]
-    )
-    lines = [(name, f"{cells:,}") for name, cells in report.by_column.items()]
-    print_table(("key", "cells blanked"), lines, left=1)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date
 from typing import Annotated
 
 import typer
 
 from sfumato.cli.options import STORE, Json
 from sfumato.cli.printing import print_json, print_table
-from sfumato.collect.store import new_token, open_store
+from sfumato.collect.store import new_token, open_store, utc_today
 from sfumato.errors import ParameterError, near_miss
 
 token = typer.Typer(
@@ -27,7 +27,7 @@ def add(
     role: Annotated[str, typer.Option(help="read, send or admin.")],
     label: Annotated[str, typer.Option(help="A word by which to revoke it.")] = "unnamed",
     expires: Annotated[
-        datetime | None, typer.Option(formats=["%Y-%m-%d"], help="Its last day, of UTC.")
+        str | None, typer.Option(metavar="DAY", help="Its last day, of UTC, as in 2027-12-31.")
     ] = None,
     store: Store = STORE,
     json: Json = False,
@@ -36,7 +36,7 @@ def add(
 
     Example: sfumato token add --role read --label anna --expires 2027-12-31
     """
-    until = None if expires is None else expires.date()
+    until = None if expires is None else _last_day(expires)
     secret, made = new_token(role, label, until)
     opened = open_store(store)
     opened.add_token(made)
@@ -45,6 +45,19 @@ def add(
         print_json({"token": secret, "role": role, "label": label, "expires": _day(until)})
         return
     print(secret)
+
+
+def _last_day(text: str) -> date:
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        raise ParameterError(f"--expires {text} is no day", hint="as in 2027-12-31") from None
+    if day < utc_today():
+        raise ParameterError(
+            f"--expires {text} has passed, and the token would let nobody in",
+            hint="give its last day, or leave it out",
+        )
+    return day
 
 
 @token.command("list")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from fractions import Fraction
 from functools import cached_property
@@ -14,11 +14,10 @@ from sfumato.collect.canonical import as_json, digest
 from sfumato.domain import Domain
 from sfumato.errors import CampaignError
 from sfumato.mechanisms.base import Mechanism
-from sfumato.mechanisms.item_set import ItemSet
 from sfumato.mechanisms.program import Program
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.table.packing import Packing
-from sfumato.table.turns import Turn
+from sfumato.table.round import Round
 
 Words = Mapping[str, str]  # a text in each of its languages
 
@@ -90,15 +89,7 @@ class Campaign:
         return self.mechanism.domain
 
     @cached_property
-    def estimator(self) -> Mechanism:
-        """The mechanism with the estimate that is shown."""
-        if not self.dashboard.bounded:
-            return self.mechanism
-        assert isinstance(self.mechanism, ItemSet)
-        return replace(self.mechanism, bounded=True)
-
-    @cached_property
-    def turn(self) -> Turn | None:
+    def turn(self) -> Round | None:
         """Which of its rounds this is, where each person answers in one of several."""
         if self.people is None:
             return None
@@ -107,7 +98,7 @@ class Campaign:
             "domain": self.domain.to_dict(),
             "promise": exactly(self.promise),
         }
-        return Turn(digest(stated)[:SERIES_LENGTH], self.round)
+        return Round(digest(stated)[:SERIES_LENGTH], self.round)
 
     @cached_property
     def program(self) -> Program:
@@ -122,9 +113,9 @@ class Campaign:
         return self.program.guarantee(self.domain, self.sizes)
 
     @property
-    def sent_as_is(self) -> list[str]:
-        """What is sent as it is, in words."""
-        return list(self.program.sent_of(self.domain).values())
+    def sent_as_is(self) -> dict[str, str]:
+        """The columns of which something is sent as it is, with what in words."""
+        return self.program.sent_of(self.domain)
 
     @cached_property
     def packing(self) -> Packing:

@@ -24,7 +24,7 @@ from sfumato.collect.campaign import (
     Words,
 )
 from sfumato.collect.canonical import differences
-from sfumato.collect.choosing import best_mechanism
+from sfumato.collect.choosing import ROUNDS_BY, best_mechanism
 from sfumato.collect.lines import TomlLines
 from sfumato.domain import Attribute, Bins, Category, Domain, Items, Numeric
 from sfumato.errors import (
@@ -36,7 +36,6 @@ from sfumato.errors import (
     near_miss,
 )
 from sfumato.mechanisms.base import Mechanism
-from sfumato.mechanisms.item_set import ItemSet
 from sfumato.mechanisms.registry import mechanism_class
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.received import MOST_NUMBER, MOST_TOML_BYTES, MOST_WHOLE, check_toml, read_text
@@ -340,7 +339,8 @@ def _bounded(text: Text, mechanism: Mechanism) -> bool:
         raise text.error(
             key, f"no estimate {_shown(found)} ({listing(ESTIMATES)})", near_miss(found, ESTIMATES)
         )
-    if found == "bounded" and not (isinstance(mechanism, ItemSet) and mechanism.buckets):
+    law = mechanism.symbol_law
+    if found == "bounded" and (law is None or law.most_counted is None):
         raise text.error(
             key,
             f"a bounded estimate needs reports by hashes, and {mechanism.name} sends none here",
@@ -358,11 +358,11 @@ def _announced(text: Text, mechanism: Mechanism, promise: Guarantee) -> int | No
         return None
     text.table("rounds", known=KEYS["rounds"])
     people = _needed(text, _whole(text, ("rounds", "people"), 0, LEAST_PEOPLE), "rounds.people")
-    if not isinstance(mechanism, ItemSet) or text.table("mechanism").keys() - {"name"}:
+    if mechanism.name != ROUNDS_BY or text.table("mechanism").keys() - {"name"}:
         raise text.error(
             ("mechanism",),
-            f"a campaign in rounds asks by {ItemSet.name}, and each round chooses what is asked",
-            hint=f'give name = "{ItemSet.name}" alone under [mechanism]',
+            f"a campaign in rounds asks by {ROUNDS_BY}, and each round chooses what is asked",
+            hint=f'give name = "{ROUNDS_BY}" alone under [mechanism]',
         )
     if "round" in text.table("budget"):
         raise text.error(
@@ -372,7 +372,7 @@ def _announced(text: Text, mechanism: Mechanism, promise: Guarantee) -> int | No
     if budget is None or not promise.epsilon <= budget < 2 * promise.epsilon:
         raise text.error(
             ("budget", "epsilon") if budget else ("rounds",),
-            f"in rounds nobody answers twice, so one browser may spend {promise.epsilon:.4g} and "
+            f"in rounds nobody answers twice, so one browser may spend {promise.epsilon_words} and "
             f"less than twice that; found {'nothing' if budget is None else f'{budget:g}'}",
             hint=f"give epsilon = {once(promise)} under [budget]",
         )
@@ -446,6 +446,8 @@ def _mechanism(text: Text, domain: Domain, promise: Guarantee) -> Mechanism:
                 f"'{key}' is no parameter of {name} ({listing(known) or 'it has none'})",
                 near_miss(key, known),
             )
+        if known[key.replace("-", "_")].kind is bool:
+            text.get(("mechanism", key), bool, "true or false")
     for option in options.keys() & known.keys():
         if known[option].kind is Path:  # beside the campaign file, as its schema is
             options[option] = text.folder / str(options[option])

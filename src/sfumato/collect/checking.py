@@ -21,7 +21,6 @@ from sfumato.collect.policy import Policy
 from sfumato.collect.synthetic import people
 from sfumato.collect.tally import CampaignTally, Standing
 from sfumato.errors import EstimationError
-from sfumato.mechanisms.item_set import ItemSet
 from sfumato.privacy.guarantee import PRIOR
 from sfumato.randomness import seeded
 
@@ -82,7 +81,7 @@ def check(campaign: Campaign) -> CampaignCheck:
 
 def _watched(campaign: Campaign) -> list[Watch]:
     """What alarms would notice, found with the reports of synthetic people."""
-    tally = CampaignTally(campaign.estimator)
+    tally = CampaignTally(campaign.mechanism, bounded=campaign.dashboard.bounded)
     truth = people(campaign.domain, PEOPLE, seeded(1)).columns
     data = tally.packing.pack_columns(campaign.mechanism.perturb(truth, seeded(2)))
     width = tally.packing.width
@@ -165,14 +164,14 @@ def _missing(campaign: Campaign) -> Iterator[str]:
 
 
 def _warnings(campaign: Campaign) -> Iterator[str]:
-    mechanism = campaign.mechanism
-    if isinstance(mechanism, ItemSet) and not mechanism.buckets and campaign.people is None:
+    law = campaign.mechanism.symbol_law
+    if law is not None and law.most_counted is None and campaign.people is None:
         yield (
             "a report sent again and again looks like honest ones here; hashes = true under "
             "[mechanism] makes it noticeable"
         )
     if campaign.sent_as_is:
-        yield f"sent as they are, outside the promise: {', '.join(campaign.sent_as_is)}"
+        yield f"sent as they are, outside the promise: {', '.join(campaign.sent_as_is.values())}"
     if campaign.budget is not None and campaign.budget < campaign.guarantee.epsilon:
         yield (
             f"[budget] epsilon = {campaign.budget:g} is less than one answer costs "

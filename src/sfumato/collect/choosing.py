@@ -5,11 +5,11 @@ from __future__ import annotations
 from sfumato.domain import Domain, Numeric
 from sfumato.errors import CampaignError, SchemaError, SfumatoError, listing
 from sfumato.mechanisms.base import Mechanism
-from sfumato.mechanisms.item_set import ItemSet
-from sfumato.mechanisms.registry import mechanism_class
+from sfumato.mechanisms.registry import mechanism_class, round_design
 from sfumato.plan import plan_release
 from sfumato.privacy.guarantee import Guarantee
 
+ROUNDS_BY = "item-set"  # how a campaign asks in rounds
 PEOPLE = 10_000  # for whom the plan is made; the order of mechanisms hardly depends on it
 
 
@@ -60,4 +60,4 @@ def named_mechanism(name: str, domain: Domain, promise: Guarantee) -> Mechanism:
 
 def first_round(domain: Domain, promise: Guarantee) -> Mechanism:
     """What the first of several rounds asks of baskets: any item."""
-    return ItemSet.promising(promise, domain)
+    return round_design(ROUNDS_BY).first(promise, domain)

@@ -29,7 +29,7 @@ from sfumato.mechanisms.steps import Draws
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.privacy.ledger import Ledger
 from sfumato.randomness import Keystream, secure
-from sfumato.received import Received, shown, slips_told
+from sfumato.received import Received, refuse_malformed, shown
 from sfumato.table import Table, read
 
 MOST_REPORTS, MOST_BYTES = 1000, 256 << 10  # that a server takes at once
@@ -182,6 +182,8 @@ class Client:
         public: Collection[str] | None = None,
         budget: float | None = None,
     ) -> None:
+        if not patience >= 0:
+            raise ParameterError(f"patience={patience} is no time to wait; use seconds from 0 on")
         self.address = Address.parse(url)
         self.policy = Policy.own().stating(at_most, public, budget)
         self.transport = Transport(self.address, token, patience)
@@ -193,7 +195,7 @@ class Client:
     def survey(self) -> Survey:
         """The campaign, fetched once and checked."""
         document = self.transport.get(self.address.campaign)
-        with slips_told(f"what {self.address.origin} says of '{self.address.name}'"):
+        with refuse_malformed(f"what {self.address.origin} says of '{self.address.name}'"):
             survey = Survey(document)
         if not survey.open:
             raise CampaignError(f"'{self.address.name}' takes no answers now")
@@ -229,6 +231,11 @@ class Client:
 
     def answer(self, record: Record, person: str = "") -> Receipt:
         """Blur one person's record and send the report; the same again repeats it for nothing."""
+        if not isinstance(record, Mapping) or not isinstance(person, str):
+            raise ParameterError(
+                "answer takes a record and then the person's name",
+                hint='as in answer({"smoker": "yes"}, "ann")',
+            )
         reports = self._reports([record], [person])
         body = self._body(reports)
         self._post(reports, body)
@@ -374,14 +381,14 @@ class Client:
 
     def _post(self, reports: Sequence[Mapping[str, Any]], body: bytes) -> Any:
         found = self.transport.post(f"{self.address.campaign}/reports", body)
-        with slips_told(f"the answer of {self.address.origin}"):
+        with refuse_malformed(f"the answer of {self.address.origin}"):
             kinds = {str(refused["kind"]) for refused in found["refused"]}
             if kinds and len(found["refused"]) == len(reports):
                 hints = found.get("hints", {})
+                said = [str(hints[kind]) for kind in sorted(kinds) if kind in hints]
                 raise CampaignError(
                     f"the server refused the reports: {', '.join(sorted(kinds))}",
-                    hint="; ".join(str(hints[kind]) for kind in sorted(kinds) if kind in hints)
-                    or None,
+                    hint=f"it says: {'; '.join(said)}" if said else None,
                 )
             return {
                 "stored": int(found["stored"]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -24,6 +24,7 @@ from sfumato.collect.figures import (
 )
 from sfumato.collect.language import Language
 from sfumato.collect.store import utc_today
+from sfumato.printable import upwards
 
 MOST_BARS = 30  # of one question; the largest are shown
 # What no mechanism's promise covers, in every language; what is said of one mechanism is English.
@@ -314,7 +315,7 @@ class Dashboard:
             words(
                 "gamma",
                 gamma=words.number(gamma, digits),
-                epsilon=words.number(_up(promise.epsilon), 3),
+                epsilon=words.number(upwards(promise.epsilon), 3),
             ),
             words(
                 "posterior",
@@ -323,7 +324,7 @@ class Dashboard:
             ),
         ]
         if promise.shuffled_epsilon is not None:
-            hidden = words.number(_up(promise.shuffled_epsilon), 3)
+            hidden = words.number(upwards(promise.shuffled_epsilon), 3)
             lines.append(words("shuffled", epsilon=hidden, delta="10⁻⁶"))
         if promise.budget is not None:
             lines.append(words("budget", epsilon=words.number(promise.budget, 2)))
@@ -364,7 +365,8 @@ class Dashboard:
         if asked.headings:
             found += table(asked.headings, asked.rows)
         found += "".join(f'<p lang="en">{escape(note)}</p>' for note in asked.notes)
-        column = self.campaign.domain.names[0]
+        column = self.campaign.domain.axes[0].name  # of a basket its first item
+        column = column if re.fullmatch(r"[^\W\d]\w*", column) else f'"{column}"'
         return (
             f'<form method="get" action="#take"><h3>{self._w("sql")}</h3><label for="sql">'
             f"{self._w('sql_words', column=column)}</label>"
@@ -420,8 +422,3 @@ def _refused(figures: Figures) -> dict[str, int]:
                 kind = outcome.removeprefix("refused ")
                 totals[kind] = totals.get(kind, 0) + count
     return totals
-
-
-def _up(number: float) -> float:
-    """A number rounded up to three decimals."""
-    return math.ceil(number * 1000 - 1e-9) / 1000

@@ -56,13 +56,18 @@ consent = {{ en = "…" }}
 
 [dashboard]
 public = false
-{questions}"""
+{_BOUNDED if mechanism == "item-set" else ""}{questions}"""
 
 
 _ALL_AT_ONCE = """\
 # [budget]
 # epsilon = 6.0  # what one browser may spend on this server, over all campaigns and rounds
 # round = 1
+"""
+
+
+_BOUNDED = """\
+# estimate = "bounded"  # counts a repeated report a few times at most; hashes = true above
 """
 
 

@@ -17,8 +17,6 @@ from sfumato.collect.leverage import leverage
 from sfumato.collect.tally import CampaignTally, Standing, estimate
 from sfumato.errors import EstimationError
 from sfumato.estimation.estimate import Estimate
-from sfumato.mechanisms.base import Mechanism
-from sfumato.mechanisms.item_set import ItemSet
 from sfumato.privacy.guarantee import PRIOR
 from sfumato.privacy.shuffling import DELTA, shuffled_epsilon
 
@@ -147,14 +145,8 @@ def figures_of(
         promise=kept(campaign, rows),
         days=days_of(days),
         watch=[look.watch() for look in seen],
-        most_counted=_most_counted(tally.mechanism, rows) if shown else None,
+        most_counted=tally.most_counted(rows) if shown else None,
     )
-
-
-def _most_counted(mechanism: Mechanism, rows: int) -> int | None:
-    if isinstance(mechanism, ItemSet) and mechanism.bounded:
-        return mechanism.most_counted(rows)
-    return None
 
 
 def question(standing: Standing, rows: int, counts: Mapping[Any, NDArray[Any]]) -> QuestionFigures:

@@ -10,9 +10,9 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from sfumato.collect.headers import FORM_POLICY
 from sfumato.collect.language import LANGUAGES
 from sfumato.errors import FileError, ParameterError
 from sfumato.files import appearing, written
-from sfumato.received import Received, parsed_json, read_text, slips_told
+from sfumato.received import Received, parsed_json, read_text, refuse_malformed
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -117,7 +117,7 @@ class Manifest:
     def read(cls, path: Path, key: Ed25519PublicKey) -> Manifest:
         """The manifest in a file, once its signature is seen to be by this key."""
         where = f"manifest '{path}'"
-        with slips_told(where):
+        with refuse_malformed(where):
             file = Received(parsed_json(read_text(path, where), where), where)
             contents = file["contents"]
             # First, so that a later version is told to be one and not to be damaged.
@@ -212,11 +212,7 @@ def private_key(path: Path) -> Ed25519PrivateKey:
 
     if not path.exists():
         raise FileError(f"no key '{path}'", hint="--new-key makes one")
-    text = read_text(path, f"key '{path}'", MOST_KEY_BYTES)
-    try:
-        found = load_pem_private_key(text.encode(), None)
-    except Exception:  # cryptography raises what it likes for a file that is none of its own
-        found = None
+    found = _key_in(path, partial(load_pem_private_key, password=None))
     if not isinstance(found, Ed25519PrivateKey):
         raise ParameterError(
             f"'{path}' is no private Ed25519 key without a password (PEM)",
@@ -230,14 +226,19 @@ def public_key(path: Path) -> Ed25519PublicKey:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-    text = read_text(path, f"key '{path}'", MOST_KEY_BYTES)
-    try:
-        found = load_pem_public_key(text.encode())
-    except Exception:  # as above
-        found = None
+    found = _key_in(path, load_pem_public_key)
     if not isinstance(found, Ed25519PublicKey):
         raise ParameterError(
             f"'{path}' is no public Ed25519 key (PEM)",
             hint="use the FILE.pub that `campaign sign --new-key` wrote beside the key",
         )
     return found
+
+
+def _key_in(path: Path, load: Callable[[bytes], object]) -> object:
+    """What is in a file of a key; None where that is no key."""
+    text = read_text(path, f"key '{path}'", MOST_KEY_BYTES)
+    try:
+        return load(text.encode())
+    except Exception:  # cryptography raises what it likes for a file that is none of its own
+        return None

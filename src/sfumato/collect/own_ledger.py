@@ -11,13 +11,13 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from sfumato.collect.transport import LOOPBACK, USUAL_PORTS, Address, canonical_host
 from sfumato.errors import FileError, ParameterError
+from sfumato.files import user_folder
 from sfumato.privacy.ledger import Ledger
 from sfumato.table.formats import STANDARD_STREAM
 
@@ -32,18 +32,10 @@ def ledger_folder() -> Path:
     stated = os.environ.get("SFUMATO_LEDGERS")
     if stated:
         return Path(stated)
-    try:
-        if sys.platform == "win32":
-            data = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData/Local")
-        elif sys.platform == "darwin":
-            data = Path.home() / "Library/Application Support"
-        else:
-            data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share")
-    except RuntimeError:  # an account without a home
-        raise FileError(
-            "there is no folder for a ledger of what is drawn", hint=ELSEWHERE
-        ) from None
-    return data / "sfumato" / "ledgers"
+    data = user_folder("data")
+    if data is None:
+        raise FileError("there is no folder for a ledger of what is drawn", hint=ELSEWHERE)
+    return data / "ledgers"
 
 
 def own_ledger(address: Address) -> Ledger:

@@ -37,13 +37,19 @@ def numbered(rows: int) -> list[str]:
     return [f"row {number}" for number in range(1, rows + 1)]
 
 
-def named_records(data: str, domain: Domain, key: str | None) -> tuple[Table, Sequence[str] | None]:
+def named_records(
+    data: str, domain: Domain, key: str | None, form: str | None = None
+) -> tuple[Table, Sequence[str] | None]:
     """The records of a file by a domain, and the column that names each person."""
-    reader = reader_of(data)
-    if key is None:
-        return reader.table(domain), None
-    names = _names(data, key)
-    table = reader_of(data).table(domain)
+    names = None if key is None else _names(data, key)
+    try:
+        table = reader_of(data, form).table(domain)
+    except DataError as error:
+        if "schema" in (error.hint or ""):  # which is not the respondent's to change
+            raise DataError(error.message, hint="the campaign takes no other values") from None
+        raise
+    if names is None:
+        return table, None
     if len(names) != table.rows:
         raise DataError(f"column '{key}' has {len(names)} values for {table.rows} records")
     return replace(table, notes=()), names

@@ -4,16 +4,14 @@ see before anything is drawn.
 
 from __future__ import annotations
 
-import math
-import os
-import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sfumato.errors import FileError, ParameterError, PrivacyError, SfumatoError, listing
-from sfumato.printable import json_number
+from sfumato.errors import FileError, ParameterError, PrivacyError, SfumatoError, listing, near_miss
+from sfumato.files import user_folder
+from sfumato.printable import json_number, one_line, upwards
 from sfumato.privacy.guarantee import PRIOR, Gamma, Guarantee
 from sfumato.received import MOST_ATTRIBUTES, MOST_NUMBER, Received, parsed_toml, read_text
 
@@ -28,7 +26,7 @@ class CampaignTerms:
     >>> print("\\n".join(terms.lines))
     campaign          health round 1
     version           ab12
-    gamma             19 (epsilon 2.944): a suspicion of 5 % becomes at most 50 %
+    gamma             19 (epsilon 2.945): a suspicion of 5 % becomes at most 50 %
     sent as it is     nothing
     answered before   0 times; epsilon 0 is spent of the 6 that this server may have
     """
@@ -44,19 +42,20 @@ class CampaignTerms:
     @property
     def lines(self) -> list[str]:
         """The terms in words."""
-        after = math.ceil(100 * self.guarantee.worst_posterior(PRIOR) - 1e-9)
         before = (
             "not known: no ledger is kept"
             if self.answered is None
             else f"{self.answered:,} {'time' if self.answered == 1 else 'times'}; epsilon "
-            f"{self.spent:.4g} is spent of the {self.budget:.4g} that this server may have"
+            f"{upwards(self.spent or 0.0):.4g} is spent of the {self.budget:.4g} that this server "
+            "may have"
         )
         facts = {
-            "campaign": self.release,
-            "version": self.hash,
+            "campaign": one_line(self.release),
+            "version": one_line(self.hash),
             "gamma": f"{str(self.guarantee).removeprefix('gamma ')}: a suspicion of "
-            f"{100 * PRIOR:g} % becomes at most {after} %",
-            "sent as it is": listing(self.sent_as_is, most=len(self.sent_as_is)) or "nothing",
+            f"{100 * PRIOR:g} % becomes at most {self.guarantee.posterior_words()}",
+            "sent as it is": one_line(listing(self.sent_as_is, most=len(self.sent_as_is)))
+            or "nothing",
             "answered before": before,
         }
         return [f"{name:17} {words}" for name, words in facts.items()]
@@ -82,7 +81,7 @@ class Policy:
     >>> Policy(public=("region",)).check(Guarantee(19), {"region": "region"})
     >>> Policy().check(Guarantee(50), {})
     Traceback (most recent call last):
-    sfumato.errors.PrivacyError: this campaign has gamma 50 (epsilon 3.912), above your limit...
+    sfumato.errors.PrivacyError: this campaign has gamma 50 (epsilon 3.913), above your limit...
     """
 
     at_most: Gamma = 20
@@ -151,26 +150,28 @@ class Policy:
         spent, one answer alone must be within the budget.
         """
         if not Guarantee(self.at_most).allows(guarantee):
-            after = math.ceil(100 * guarantee.worst_posterior(PRIOR) - 1e-9)
             raise PrivacyError(
                 f"this campaign has {guarantee}, above your limit of {self.at_most:g}: a suspicion "
-                f"of {100 * PRIOR:g} % could become {after} %; nothing was drawn or sent",
+                f"of {100 * PRIOR:g} % could become {guarantee.posterior_words()}; nothing was "
+                "drawn or sent",
                 hint="do not answer; or allow it yourself, by --at-most, in Python at_most=",
                 gamma=guarantee.gamma,
                 at_most=self.at_most,
             )
         if not kept and guarantee.epsilon > self.budget:
             raise PrivacyError(
-                f"one answer to this campaign costs epsilon {guarantee.epsilon:.3g}, above your "
+                f"one answer to this campaign costs epsilon {guarantee.epsilon_words}, above your "
                 f"budget of {self.budget:g} for a server; nothing was drawn or sent",
                 hint="do not answer; or allow it yourself, by --budget, in Python budget=",
             )
         strange = [words for name, words in sent_as_is.items() if name not in self.public]
         if strange:
+            meant = (near_miss(name, sent_as_is) for name in self.public if name not in sent_as_is)
             raise PrivacyError(
                 f"this campaign sends {listing(strange)} as it is, without a blur, which you did "
                 "not allow; nothing was drawn or sent",
-                hint="do not answer; or allow it yourself, by --public NAME, in Python public=[…]",
+                hint=next(filter(None, meant), None)
+                or "do not answer; or allow it yourself, by --public NAME, in Python public=[…]",
                 sent_as_is=tuple(strange),
             )
 
@@ -179,16 +180,5 @@ def policy_file() -> Path | None:
     """Where this user's policy stands: `sfumato/policy.toml` where the system keeps settings; None
     where an account has no such place.
     """
-    stated = os.environ.get("XDG_CONFIG_HOME")
-    try:
-        if stated:
-            folder = Path(stated)
-        elif sys.platform == "win32":
-            folder = Path(os.environ.get("APPDATA") or Path.home() / "AppData/Roaming")
-        elif sys.platform == "darwin":
-            folder = Path.home() / "Library/Application Support"
-        else:
-            folder = Path.home() / ".config"
-    except RuntimeError:
-        return None
-    return folder / "sfumato" / "policy.toml"
+    folder = user_folder("config")
+    return None if folder is None else folder / "policy.toml"

@@ -120,7 +120,7 @@ def synthetic_truth(campaign: Campaign, rows: int, rng: Keystream) -> Table:
 def counted(store: str, campaign: Campaign) -> CampaignTally:
     """The reports of a campaign in a store, counted."""
     opened = open_store(store)
-    tally = CampaignTally(campaign.estimator)
+    tally = CampaignTally(campaign.mechanism, bounded=campaign.dashboard.bounded)
     found = find_campaign(opened, f"{campaign.name}/{campaign.round}")
     tally.recount(opened.bodies(found.number))
     opened.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from typing import Any
@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels import Channel
+from sfumato.channels import Channel, Decoded
+from sfumato.channels.base import Dealt, is_settled
 from sfumato.collect.repeats import Repeats
 from sfumato.collect.synthetic import people
 from sfumato.counting.tables import TableCounter
@@ -79,8 +80,9 @@ class CampaignTally:
     away, and a recount gives the same.
     """
 
-    def __init__(self, mechanism: Mechanism) -> None:
+    def __init__(self, mechanism: Mechanism, *, bounded: bool = False) -> None:
         self.mechanism = mechanism
+        self.bounded = bounded  # whether a report sent again and again counts a few times at most
         self.packing = Packing(mechanism.reports)
         self.rows = 0
         self.version = 0  # changes with every change of the rows
@@ -92,10 +94,21 @@ class CampaignTally:
         self._before: tuple[int, Counts] = (0, dict(self._counts))  # when the day began
         self.days = 1  # that were held against those before
 
+    def _standing(self, cells: tuple[Cells, ...]) -> Standing:
+        found = _standing(self.mechanism, cells)
+        return _bounding(found) if self.bounded else found
+
+    def most_counted(self, people: float) -> int | None:
+        """How often one report counts at most where the estimate is bounded; else None."""
+        law = self.mechanism.symbol_law
+        if not self.bounded or law is None or law.most_counted is None:
+            return None
+        return law.most_counted(people)
+
     @cached_property
     def singles(self) -> tuple[Standing, ...]:
         """Every column, or item, on its own."""
-        return tuple(_standing(self.mechanism, (part,)) for part in self._cells)
+        return tuple(self._standing((part,)) for part in self._cells)
 
     @cached_property
     def pairs(self) -> tuple[Standing, ...]:
@@ -103,17 +116,20 @@ class CampaignTally:
         pairs = list(combinations(self._cells, 2))
         if len(pairs) > MOST_PAIRS:
             return ()
-        return tuple(_standing(self.mechanism, pair) for pair in pairs)
+        return tuple(self._standing(pair) for pair in pairs)
 
     @cached_property
     def _sets(self) -> tuple[Standing, ...]:
         """Every column, or where a report speaks of a few columns only, every such set of them."""
-        sets = self.mechanism.together
-        if sets is None:
+        scope = self.mechanism.scope
+        if scope is None:
             return self.singles
         domain = self.mechanism.domain
-        found = [tuple(shown_cells(domain, name) for name in names) for names in sets[:MOST_SETS]]
-        return tuple(_standing(self.mechanism, cells) for cells in found)
+        found = [
+            tuple(shown_cells(domain, name) for name in names)
+            for names in scope.together[:MOST_SETS]
+        ]
+        return tuple(self._standing(cells) for cells in found)
 
     @cached_property
     def watched(self) -> tuple[Watched, ...]:
@@ -284,6 +300,14 @@ def _standing(mechanism: Mechanism, cells: tuple[Cells, ...]) -> Standing:
         return Standing(cells, limit=error.message)
 
 
+def _bounding(standing: Standing) -> Standing:
+    """The same, undone so that one report moves it by a few people at most."""
+    seen = standing.seen
+    if seen is None or not isinstance(seen.channel, Decoded):
+        return standing
+    return replace(standing, seen=replace(seen, channel=seen.channel.bounding))
+
+
 def _watched(mechanism: Mechanism, standings: Sequence[Standing], tally: Tally) -> Watched:
     """The entries of a tally that these questions share, and their sums along each of several
     columns: each as narrow as any of them says.
@@ -329,9 +353,10 @@ def _range(channel: Channel) -> tuple[NDArray[Any], NDArray[Any]]:
     record; 0 and 1 where it depends on other columns, or is read off the reports.
     """
     shape, size = channel.outputs, math.prod(channel.inputs)
-    known = with_sums(np.zeros(shape) if channel.closed is None else ~channel.closed + 0.0) == 0
+    closed = channel.closed if isinstance(channel, Dealt) else None
+    known = with_sums(np.zeros(shape) if closed is None else ~closed + 0.0) == 0
     low, high = np.ones(len(known)), np.zeros(len(known))
-    if not channel.settled or len(known) * size > MOST_ENTRIES:
+    if not is_settled(channel) or len(known) * size > MOST_ENTRIES:
         return np.zeros(len(known)), np.ones(len(known))
     for cell in range(size):
         unit = np.zeros(size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import ipaddress
 import json
+import math
 import random
 import re
 import socket
@@ -29,6 +30,10 @@ LATE = 598  # the status of an answer that did not end; it is not asked for agai
 MOST_ANSWER = 64 << 20  # bytes of an answer that are read
 USUAL_PORTS = {"http": 80, "https": 443}
 LOOPBACK = "127.0.0.1"  # stands for every name by which a machine calls itself
+# Names by which machines call themselves, and where IPv6 holds an address of IPv4: as it was once
+# written, mapped, and behind NAT64.
+LOCAL_NAMES = re.compile(r"(.+\.)?localhost|localhost(\.localdomain|[46])|ip6-(localhost|loopback)")
+HOLDS_IPV4 = tuple(map(ipaddress.IPv6Network, ("::/96", "::ffff:0:0/96", "64:ff9b::/96")))
 RETRIED = (408, 429, 500, 502, 503, 504)
 
 
@@ -118,11 +123,10 @@ def canonical_host(host: str) -> str:
     try:
         address = ipaddress.ip_address(number)
     except ValueError:
-        return LOOPBACK if name == "localhost" or name.endswith(".localhost") else name
-    address = getattr(address, "ipv4_mapped", None) or address
-    if address.version == 6 and 1 < int(address) < 1 << 32:  # IPv4 as it was once written
-        address = ipaddress.ip_address(int(address))
-    return LOOPBACK if address.is_loopback or address.is_unspecified else str(address)
+        return LOOPBACK if LOCAL_NAMES.fullmatch(name) else name
+    if any(address in network for network in HOLDS_IPV4):
+        address = ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+    return LOOPBACK if address.is_loopback or int(address) <= 1 else str(address)  # :: and ::1
 
 
 def _bracketed(host: str) -> str:
@@ -142,7 +146,9 @@ class HttpAnswer(NamedTuple):
 
 @dataclass(eq=False)
 class Transport:
-    """One connection to a server, kept open between requests."""
+    """One connection to a server, kept open between requests; all of them have until `ends`, by its
+    clock, so that a server which draws out each answer a little holds nobody for ever.
+    """
 
     address: Address
     token: str | None = None
@@ -150,6 +156,7 @@ class Transport:
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
     deadline: float = DEADLINE
+    ends: float = math.inf
     _connection: http.client.HTTPConnection | None = field(default=None, repr=False)
 
     def get(self, path: str) -> Any:
@@ -161,14 +168,14 @@ class Transport:
         return self._json("POST", path, body)
 
     def _json(self, method: str, path: str, body: bytes | None) -> Any:
-        found = self._settled(partial(self._granted, method, path, body))
+        found = self._retried(partial(self._granted, method, path, body))
         return parsed_json(found.body, f"the answer of {self.address.origin}")
 
     def look(self, path: str, headers: Mapping[str, str]) -> HttpAnswer:
         """Whatever a server answers to these very headers, redirections and refusals too."""
-        return self._settled(partial(self._once, "GET", path, None, headers))
+        return self._retried(partial(self._once, "GET", path, None, headers))
 
-    def _settled(self, ask: Callable[[], HttpAnswer]) -> HttpAnswer:
+    def _retried(self, ask: Callable[[], HttpAnswer]) -> HttpAnswer:
         start, wait = self.clock(), FIRST_WAIT
         while True:
             try:
@@ -178,7 +185,7 @@ class Transport:
                 # Jitter, so that all who met the same fault do not come back at once.
                 pause = max(asked, wait * random.uniform(0.5, 1.0))
                 ready = max(self.patience, LIMITED_PATIENCE if error.status == 429 else 0.0)
-                end = start + min(ready, LONGEST_PATIENCE)
+                end = min(start + min(ready, LONGEST_PATIENCE), self.ends)
                 if error.status not in (0, *RETRIED) or self.clock() + pause > end:
                     raise
             self.sleep(pause)
@@ -196,10 +203,13 @@ class Transport:
     def _once(
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
     ) -> HttpAnswer:
+        seconds = min(self.deadline, self.ends - self.clock())
+        if seconds <= 0:
+            raise self._late()
         if self._connection is None:
-            self._connection = self._opened()
+            self._connection = self._opened(min(TIMEOUT, seconds))
         late = threading.Event()
-        timer = threading.Timer(self.deadline, _hang_up, (self._connection, late))
+        timer = threading.Timer(seconds, _hang_up, (self._connection, late))
         timer.daemon = True
         timer.start()
         try:
@@ -217,19 +227,25 @@ class Transport:
             timer.cancel()
         if late.is_set():
             self.close()
-            raise CollectorError(
-                f"{self.address.origin} did not end its answer in {self.deadline:g} s", status=LATE
-            )
+            raise self._late()
         pairs = tuple((name.lower(), value) for name, value in answer.getheaders())
         return HttpAnswer(answer.status, pairs, found, odd)
 
-    def _opened(self) -> http.client.HTTPConnection:
+    def _late(self) -> CollectorError:
+        what = (
+            f"did not end its answer in {self.deadline:g} s"
+            if self.clock() < self.ends
+            else "did not end its answers in the time for all of them"
+        )
+        return CollectorError(f"{self.address.origin} {what}", status=LATE)
+
+    def _opened(self, timeout: float) -> http.client.HTTPConnection:
         host, port = self.address.host, self.address.port
         if self.address.scheme == "http":
-            connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT)
+            connection = http.client.HTTPConnection(host, port, timeout=timeout)
         else:
             context = ssl.create_default_context()
-            connection = http.client.HTTPSConnection(host, port, timeout=TIMEOUT, context=context)
+            connection = http.client.HTTPSConnection(host, port, timeout=timeout, context=context)
         connection.response_class = _Response
         return connection
 
@@ -285,12 +301,12 @@ def _odd(answer: http.client.HTTPResponse) -> bool:
 def _refused(status: int, body: bytes, retry_after: str | None) -> CollectorError:
     """What the server said, in its own words."""
     try:
-        told = json.loads(body)["error"]
-        message, hint = str(told["message"]), told.get("hint")
-        hint = hint if isinstance(hint, str) else None
+        error = json.loads(body)["error"]
+        message, hint = f"the server says: {error['message']}", error.get("hint")
+        hint = f"it says: {hint}" if isinstance(hint, str) else None
     except (ValueError, KeyError, TypeError, RecursionError):
         message, hint = "the server does not speak as a collector does", None
-    error = CollectorError(f"{message} (HTTP {status})", hint=hint, status=status)
+    refusal = CollectorError(f"{message} (HTTP {status})", hint=hint, status=status)
     seconds = retry_after or ""
-    error.facts["wait"] = int(seconds) if re.fullmatch("[0-9]{1,9}", seconds) else 0
-    return error
+    refusal.facts["wait"] = int(seconds) if re.fullmatch("[0-9]{1,9}", seconds) else 0
+    return refusal

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import time
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,12 +24,14 @@ from sfumato.collect.client import Survey
 from sfumato.collect.headers import SHARED, Headers, file_headers, page_headers
 from sfumato.collect.language import LANGUAGES
 from sfumato.collect.manifest import Manifest, Published
-from sfumato.collect.transport import Address, HttpAnswer, Transport
-from sfumato.errors import SfumatoError, listing
+from sfumato.collect.transport import Address, CollectorError, HttpAnswer, Transport
+from sfumato.errors import ParameterError, SfumatoError, listing
 from sfumato.privacy.guarantee import PRIOR
-from sfumato.received import MOST_JSON_BYTES, parsed_json, shown, slips_told
+from sfumato.received import MOST_JSON_BYTES, parsed_json, refuse_malformed, shown
 
 PATIENCE = 10.0  # seconds for which an unanswered request is tried again
+MOST_SECONDS = 600.0  # for all requests together
+NOT_THERE = "the server answers 404"
 MOST_NAMED = 8  # places at which two campaigns differ that are listed
 
 # As whom to ask. A server that treats one of them otherwise is found out; one that knows this tool
@@ -115,12 +118,15 @@ def verify(
     """Fetch page, files and campaign as browsers do, and compare them with a manifest, or else with
     the installed package; the campaign with a file where one is given.
     """
-    address = Address.parse(url)
+    address = _form_at(url)
     installed = Published.of(Assets.load())
     published = installed if manifest is None else manifest.published
-    with closing(Transport(address, patience=PATIENCE)) as transport:
+    ends = time.monotonic() + MOST_SECONDS
+    with closing(Transport(address, patience=PATIENCE, ends=ends)) as transport:
         look = _Look(transport)
         document = _look_at_json(look, "the campaign", address.campaign, ACCEPTED)
+        if look.everywhere(NOT_THERE):
+            raise CollectorError(f"{address.origin} has no campaign '{address.name}'", status=404)
         _look_at_pages(look, _pages(url, address), published)
         _look_at_files(look, published)
         listed = _look_at_json(look, "the list of files", "/v1/manifest", ACCEPTED[:1])
@@ -131,24 +137,38 @@ def verify(
     if document is not None and manifest is not None:
         stated = {**manifest.campaign, "open": document.get("open")}  # which changes with the day
         found += _campaign_differences(document, stated, "the manifest")
-    notes = []
-    if campaign is None and manifest is None:
-        notes.append(
-            "the campaign was compared with itself alone; give its file, or a manifest, to see "
-            "whether it is the one it should be"
-        )
-    if published.version != installed.version:
-        notes.append(
-            f"the manifest is of version {published.version} and this is {installed.version}: "
-            "scripts were compared with the manifest, not with this package"
-        )
-    elif published != installed:
+    if published.version == installed.version and published != installed:
         found.append("the manifest: it names other files than this version has")
+    notes = list(_notes(campaign, manifest, installed.version))
     short = None if found or document is None else Manifest.of(published, document).digest
     requests = look.asked.total()
     return Verified(
         url, published.version, len(published.files), requests, seen, short, notes, found
     )
+
+
+def _form_at(url: str) -> Address:
+    address = Address.parse(url)
+    if "/dashboard" in urlsplit(url).path:
+        raise ParameterError(
+            "a dashboard asks nothing of anyone, and is not verified",
+            hint=f"the form is at {address.origin}/{address.name}",
+        )
+    return address
+
+
+def _notes(campaign: Campaign | None, manifest: Manifest | None, version: str) -> Iterator[str]:
+    """What was not compared, or with something else than this package."""
+    if campaign is None and manifest is None:
+        yield (
+            "the campaign was compared with itself alone; give its file, or a manifest, to see "
+            "whether it is the one it should be"
+        )
+    if manifest is not None and manifest.published.version != version:
+        yield (
+            f"the manifest is of version {manifest.published.version} and this is {version}: "
+            "scripts were compared with the manifest, not with this package"
+        )
 
 
 def _pages(url: str, address: Address) -> list[str]:
@@ -195,11 +215,22 @@ class _Look:
         return body if answer.status == 200 else None
 
     def differences(self) -> Iterator[str]:
-        """Each difference once, and how many saw it where not all did."""
-        for (what, message), seen in self.found.items():
-            every = self.asked[what]
-            some = f" ({len(seen)} of {every} requests, the first as {seen[0]})"
-            yield f"{what}: {message}{'' if len(seen) == every else some}"
+        """Each difference once: where it is, and how many saw it where not all did."""
+        for message in dict.fromkeys(message for _, message in self.found):
+            if len(self.asked) > 1 and self.everywhere(message):
+                yield f"everything: {message}"
+                continue
+            for what, seen in self._places(message):
+                every = self.asked[what]
+                some = f" ({len(seen)} of {every} requests, the first as {seen[0]})"
+                yield f"{what}: {message}{'' if len(seen) == every else some}"
+
+    def everywhere(self, message: str) -> bool:
+        """Whether every answer has had this difference."""
+        return sum(len(seen) for _, seen in self._places(message)) == self.asked.total()
+
+    def _places(self, message: str) -> Iterator[tuple[str, list[str]]]:
+        return ((what, seen) for (what, said), seen in self.found.items() if said == message)
 
 
 def _headers(browser: str, accepted: str, fetched: str) -> dict[str, str]:
@@ -371,7 +402,7 @@ def _checked(document: Mapping[str, Any] | None) -> tuple[CampaignSeen | None, l
     if document is None:
         return None, []
     try:
-        with slips_told("its JSON"):
+        with refuse_malformed("its JSON"):
             survey = Survey(document)
             stated = {name: document[name] for name in ("domain", "program", "round")}
             read = frozen_parts(survey.domain, survey.program, int(document["round"]))

@@ -13,7 +13,7 @@ from sfumato.domain import Cells, Domain
 from sfumato.errors import EstimationError, ParameterError, SchemaError, listing
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.moments import PowerSums
-from sfumato.estimation.several import SummedMoments, SummedSupports, pooled, summed
+from sfumato.estimation.pooled import SummedMoments, SummedSupports, pooled, summed
 from sfumato.estimation.supports.base import Supports
 from sfumato.estimation.supports.tabulated import TabulatedSupports
 from sfumato.source import MINED_TABLE, Source

@@ -5,7 +5,7 @@ public key.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,12 @@ from sqlglot import exp
 
 from sfumato.arguments import checked
 from sfumato.bits import Bits
+from sfumato.channels.base import is_settled
 from sfumato.counting.sql import Dialect, Relation, SqlCounter
 from sfumato.counting.sql.dialect import Tree
 from sfumato.domain import Domain, Items
 from sfumato.errors import DataError, EstimationError, SchemaError
-from sfumato.mechanisms.base import Mechanism
-from sfumato.mechanisms.combined import Combined
-from sfumato.mechanisms.registry import from_spec
+from sfumato.mechanisms.combined import report_names, side_by_side
 from sfumato.source import Release
 from sfumato.table import Provenance, Table
 from sfumato.table.readers import flat_names
@@ -70,19 +69,8 @@ def _joined_provenance(left: Release, right: Release, key: str) -> Provenance:
                 "one"
             )
     attributes = [a for source in (left, right) for a in source.domain if a.name != key]
-    parts = (*_private_parts(left.mechanism), *_private_parts(right.mechanism))
-    mechanism = Combined(Domain(tuple(attributes)), parts)
+    mechanism = side_by_side(Domain(tuple(attributes)), (left.mechanism, right.mechanism))
     return Provenance(mechanism, left.provenance.secure and right.provenance.secure)
-
-
-def _private_parts(mechanism: Mechanism) -> tuple[Mechanism, ...]:
-    """The mechanism without its public columns, which any combination passes by itself."""
-    if isinstance(mechanism, Combined):
-        return mechanism.parts
-    private = replace(mechanism.domain.private, title=None)
-    if private == mechanism.domain:
-        return (mechanism,)
-    return (from_spec({**mechanism.spec(), "domain": private.to_dict()}),)
 
 
 def _join_tables(left: Release, right: Release, key: str, provenance: Provenance) -> Release:
@@ -90,12 +78,9 @@ def _join_tables(left: Release, right: Release, key: str, provenance: Provenance
     _, *places = np.intersect1d(keys[0], keys[1], assume_unique=True, return_indices=True)
     _check_partners(left, right, len(places[0]))
     columns: dict[str, Any] = {}
-    mechanism = provenance.mechanism
-    assert isinstance(mechanism, Combined)
-    names = iter(mechanism.report_names)
-    for source, rows in zip((left, right), places, strict=True):
+    names = report_names(provenance.mechanism, (left.mechanism, right.mechanism))
+    for source, rows, new in zip((left, right), places, names, strict=True):
         taken = source.table.take(rows)
-        new = {k: v for _ in _private_parts(source.mechanism) for k, v in next(names).items()}
         shown = (new.get(name, name) for name in taken.domain.names)
         columns |= zip(shown, taken.columns, strict=True)
     reports = provenance.mechanism.reports
@@ -123,7 +108,7 @@ def _check_partners(left: Release, right: Release, found: int) -> None:
     if not found:
         raise DataError("no row of one release has a partner in the other")
     for source in (left, right):
-        if found < source.rows and not source.mechanism.private_channel.settled:
+        if found < source.rows and not is_settled(source.mechanism.private_channel):
             raise EstimationError(
                 f"{source.rows - found:,} of {source.rows:,} rows have no partner, and "
                 f"{source.mechanism.name} replaced values "

@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels import Channel, NotLumpableError
-from sfumato.domain import Cells, Numeric
+from sfumato.channels.base import exact_axes, is_exact, is_settled, keep_of, own_axes, scatter
+from sfumato.channels.product import people_in, shown_at
+from sfumato.domain import Cells
 from sfumato.errors import Unanswerable
 
 MOMENTS = 1 << 22  # entries of the products of reports that are written down
@@ -22,8 +24,8 @@ NONE = 1e-9  # a variance of less a person, beside the squares of the weights, i
 
 
 class Evidence(ABC):
-    """What reports say about the cells of a question: each report contributes t(report, cell) to
-    each cell's estimate.
+    """What reports say about the cells of a question: counts, and the covariance of any weighted
+    sums of them. All that is asked of an estimate is such a sum, or moves like one (delta method).
     """
 
     @property
@@ -32,21 +34,14 @@ class Evidence(ABC):
         return False
 
     @property
-    def told_apart(self) -> int | None:
-        """How many values of a number its reports tell apart, where these are fewer than it has;
-        None where they are not rounded.
-        """
-        return None
-
-    def step_of(self, number: Numeric) -> float:
-        """How far apart the values are that its reports tell apart; 0 where all are."""
-        values = self.told_apart
-        return 0.0 if values is None else (number.size - 1) / (values - 1) * number.grid_step
-
-    @property
     def assumes(self) -> str | None:
         """What the estimate supposes beyond the reports, in words; None where it is nothing."""
         return None
+
+    @property
+    def exact(self) -> bool:
+        """Whether every report is the truth, so that nothing has an error."""
+        return False
 
     @cached_property
     @abstractmethod
@@ -59,72 +54,45 @@ class Evidence(ABC):
         """The variance of `total`, cell by cell, with the true rows held fixed."""
 
     @abstractmethod
-    def covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
-        """The covariance of two weighted sums of `total`, with the true rows held fixed."""
-
     def covariances(
         self, first: NDArray[Any], second: NDArray[Any]
     ) -> NDArray[Any]:  # (*cells, n) each -> (n,)
-        """The covariances of n pairs of weighted sums; overridden where they can share work."""
-        return np.array(
-            [self.covariance(first[..., i], second[..., i]) for i in range(first.shape[-1])]
-        )
+        """The covariances of n pairs of weighted sums of `total`, the true rows held fixed."""
 
     def variances(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*cells, n) -> (n,)
         """The variances of n weighted sums; overridden where what is unbiased may be too little."""
         return self.covariances(weights, weights)
 
-    def _one_by_one(self) -> NDArray[Any]:  # shape of the cells
-        """The variances of all cells, of one at a time, for finer cells may not all fit at once."""
-        units = np.eye(self.total.size).reshape(self.total.size, *self.total.shape, 1)
-        found = [self.variances(unit)[0] for unit in units]
-        return np.array(found).reshape(self.total.shape)
-
     def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*cells, n) -> (n, n)
         """The covariances of n weighted sums with one another; overridden where they can share
         work.
         """
-        each = np.moveaxis(weights, -1, 0)
-        return np.array([[self.covariance(first, second) for second in each] for first in each])
+        each = [weights[..., place, None] for place in range(weights.shape[-1])]
+        rows = (self.covariances(np.broadcast_to(one, weights.shape), weights) for one in each)
+        return np.array(list(rows))
 
     def cell_covariance(self, cells: NDArray[Any]) -> NDArray[Any]:  # n flat indices -> (n, n)
         """The covariances of n cells of `total` with one another."""
-        return self.covariance_matrix(self._units(cells))
-
-    def _units(self, cells: NDArray[Any]) -> NDArray[Any]:  # n flat indices -> (*cells, n)
-        """The weights of some cells, each alone."""
-        units = np.zeros((self.total.size, len(cells)))
-        units[cells, np.arange(len(cells))] = 1
-        return units.reshape(*self.total.shape, len(cells))
+        return self.covariance_matrix(_units(self.total.shape, cells))
 
     def merged(self, axes: Sequence[int], merges: Sequence[Cells]) -> Evidence:
         """The evidence about merged cells of some of the axes."""
         return MergedEvidence.over(self, axes, merges)
 
-    @property
-    def exact(self) -> bool:
-        """Whether every report is the truth, so that nothing has an error."""
-        return False
 
-    def known(self) -> Evidence:
-        """The same evidence with laws that were read off the reports taken as known: its errors
-        cost less, and leave out what those laws add.
-        """
-        return self
+def _units(shape: tuple[int, ...], cells: NDArray[Any]) -> NDArray[Any]:  # -> (*shape, n)
+    """The weights of n cells, by their flat indices, each alone."""
+    units = np.zeros((math.prod(shape), len(cells)))
+    units[cells, np.arange(len(cells))] = 1
+    return units.reshape(*shape, len(cells))
 
-    @property
-    def keeps(self) -> tuple[float | None, ...]:
-        """For each axis how probably its value was kept; None where it was not perturbed on its
-        own.
-        """
-        return (None,) * self.total.ndim
 
-    @property
-    def nested(self) -> bool:
-        """Whether summing cells gives what asking about the coarser cells alone would give; where
-        other reports answer those too, it does not.
-        """
-        return False
+def _one_by_one(evidence: Evidence) -> NDArray[Any]:  # shape of the cells
+    """The variances of all cells, of one at a time, for finer cells may not all fit at once."""
+    shape = evidence.total.shape
+    every = np.arange(evidence.total.size)
+    found = [evidence.variances(_units(shape, every[cell : cell + 1]))[0] for cell in every]
+    return np.array(found).reshape(shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,13 +114,17 @@ class CountEvidence(Evidence):
         return self.channel.settle(self.counts)
 
     @cached_property
+    def _known_laws(self) -> bool:
+        return is_settled(self.channel)
+
+    @cached_property
     def total(self) -> NDArray[Any]:
         return np.asarray(self.settled.solve(self.counts))
 
     @cached_property
     def _people(self) -> float:
         """How many reports were counted, each once."""
-        return float((self.counts * self.channel.everyone).sum())
+        return people_in(self.channel, self.counts)
 
     @cached_property
     def _weighing(self) -> NDArray[Any]:
@@ -161,34 +133,25 @@ class CountEvidence(Evidence):
 
     @cached_property
     def squares(self) -> NDArray[Any]:
-        if self.channel.settled:
+        if self._known_laws:
             return self._open_squares(self.settled.inverse_squared(self._weighing) - self.total)
-        return self._one_by_one()
+        return _one_by_one(self)
 
-    def covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
-        left, right = self._influence(first), self._influence(second)
+    def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+        left, right = self._influences(first), self._influences(second)
+        truths, reports = tuple(range(self.total.ndim)), tuple(range(self.counts.ndim))
         if self.settled.repeats:
-            scattered = self.total * self.settled.scatter(left, right)
-            return float((scattered + first * second * self._excess).sum())
+            scattered = self.total[..., None] * scatter(self.settled, left, right)
+            seen = first * second * self._excess[..., None]
+            return np.asarray((scattered + seen).sum(axis=truths))
         # Aᵀg is w itself; where few people were asked it is so on average only.
         expected = (
             first * second
-            if self.channel.settled
+            if self._known_laws
             else self.settled.adjoint(left) * self.settled.adjoint(right)
         )
-        return float((self._weighing * left * right).sum()) - float((self.total * expected).sum())
-
-    def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
-        if not self.channel.settled:
-            return super().covariances(first, second)
-        left, right = self.settled.solve_adjoint(first), self.settled.solve_adjoint(second)
-        truths, reports = tuple(range(self.total.ndim)), tuple(range(self.counts.ndim))
-        if self.settled.repeats:
-            scattered = self.total[..., None] * self.settled.scatter(left, right)
-            seen = first * second * self._excess[..., None]
-            return np.asarray((scattered + seen).sum(axis=truths))
         raw = (self._weighing[..., None] * left * right).sum(axis=reports)
-        return raw - (self.total[..., None] * first * second).sum(axis=truths)
+        return raw - (self.total[..., None] * expected).sum(axis=truths)
 
     def variances(self, weights: NDArray[Any]) -> NDArray[Any]:
         return self._open(super().variances(weights), weights)
@@ -217,7 +180,7 @@ class CountEvidence(Evidence):
         if self.settled.repeats:
             flat = weights.reshape(-1, number)
             return self._scattered(influence) + flat.T @ (self._excess.reshape(-1, 1) * flat)
-        expected = weights if self.channel.settled else self.settled.adjoint(influence)
+        expected = weights if self._known_laws else self.settled.adjoint(influence)
         influence, expected = influence.reshape(-1, number), expected.reshape(-1, number)
         raw, mean = self._weighing.reshape(-1, 1) * influence, self.total.reshape(-1, 1) * expected
         if number == 1:  # too little work for threads
@@ -237,7 +200,7 @@ class CountEvidence(Evidence):
         found = np.array(found)
         step = max(1, MOMENTS // max(found.size, 1))
         for some in np.split(cells, range(step, len(cells), step)):
-            found.ravel()[some] = self._open(found.ravel()[some], self._units(some))
+            found.ravel()[some] = self._open(found.ravel()[some], _units(found.shape, some))
         return found
 
     def _open(self, found: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:  # (n,) each
@@ -252,7 +215,7 @@ class CountEvidence(Evidence):
         if not len(none):
             return found
         influence = self._influences(weights[..., none])
-        scattered = np.asarray(self.settled.scatter(influence, influence))
+        scattered = np.asarray(scatter(self.settled, influence, influence))
         scattered[scattered <= NONE * largest[none]] = 0  # by rounding
         least = scattered.min(axis=self._noisy, keepdims=True)
         found = np.array(found)
@@ -262,7 +225,7 @@ class CountEvidence(Evidence):
     @cached_property
     def _noisy(self) -> tuple[int, ...]:
         """The axes that are not reported as they are."""
-        known = self.channel.noiseless_axes
+        known = exact_axes(self.channel)
         return tuple(axis for axis in range(self.total.ndim) if axis not in known)
 
     @cached_property
@@ -288,7 +251,7 @@ class CountEvidence(Evidence):
         rows = []
         for place in range(influence.shape[-1]):
             one = np.broadcast_to(influence[..., place, None], influence.shape)
-            scattered = self.settled.scatter(one, influence)
+            scattered = scatter(self.settled, one, influence)
             rows.append((self.total[..., None] * scattered).reshape(-1, len(influence.T)).sum(0))
         return np.array(rows)
 
@@ -307,21 +270,17 @@ class CountEvidence(Evidence):
 
     @property
     def exact(self) -> bool:
-        return self.channel.noiseless
-
-    def known(self) -> Evidence:
-        return self if self.channel.settled else CountEvidence(self.counts, self.settled)
+        return is_exact(self.channel)
 
     @property
     def nested(self) -> bool:
+        """Whether summing cells gives what asking about the coarser cells alone would give; where
+        other reports answer those too, it does not.
+        """
         return not self.channel.repeats and self.channel.inputs == self.channel.outputs
 
-    @property
-    def keeps(self) -> tuple[float | None, ...]:
-        return tuple(self.channel.keep_of(axis) for axis in range(self.total.ndim))
-
     def _influences(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*inputs, n) -> (*outputs, n)
-        if self.channel.settled:
+        if self._known_laws:
             return np.asarray(self.settled.solve_adjoint(weights))
         return np.stack(
             [self._influence(weights[..., i]) for i in range(weights.shape[-1])], axis=-1
@@ -341,11 +300,11 @@ class CountEvidence(Evidence):
     def _influence(self, weights: NDArray[Any]) -> NDArray[Any]:
         """What one more report of each kind adds to the estimate of w·x."""
         influence = np.asarray(self.settled.solve_adjoint(weights))
-        if self.channel.settled:
+        if self._known_laws:
             return influence
-        for axis, keep, _ in self.channel.own_axes:
+        for axis, keep, _ in own_axes(self.channel):
             influence = influence + self._through_law(weights, axis, keep)
-        permuted = [axis for axis, _, permuted in self.channel.own_axes if permuted]
+        permuted = [axis for axis, _, permuted in own_axes(self.channel) if permuted]
         if not permuted:
             return influence
         if self.channel.inputs != self.channel.outputs:
@@ -353,7 +312,7 @@ class CountEvidence(Evidence):
                 "a permuted column beside one that is reported otherwise than it is recorded: "
                 "the error of counts over both is not known; ask about them apart"
             )
-        return _without_margins(influence, self.counts, permuted, self.channel.noiseless_axes)
+        return _without_margins(influence, self.counts, permuted, exact_axes(self.channel))
 
     def _through_law(self, weights: NDArray[Any], axis: int, keep: float) -> NDArray[Any]:
         """How the estimate moves with the law of one axis, which is that axis's share of the
@@ -363,7 +322,28 @@ class CountEvidence(Evidence):
         everyone = _about(self.total, axis).sum(axis=1)
         slope = np.einsum("ijk,ik->j", _about(weights, axis), everyone)
         share = -(1 - keep) / (keep * self._people)
-        return np.asarray(self.channel.shown_at(axis, share * slope))
+        return np.asarray(shown_at(self.channel, axis, share * slope))
+
+
+def is_nested(evidence: Evidence) -> bool:
+    """Whether these are counts whose sums are those of coarser cells (`CountEvidence.nested`)."""
+    return isinstance(evidence, CountEvidence) and evidence.nested
+
+
+def with_known_laws(evidence: Evidence) -> Evidence:
+    """The same evidence with laws that were read off the reports taken as known: its errors cost
+    less, and leave out what those laws add.
+    """
+    if not isinstance(evidence, CountEvidence) or is_settled(evidence.channel):
+        return evidence
+    return CountEvidence(evidence.counts, evidence.settled)
+
+
+def keeps_of(evidence: Evidence) -> tuple[float | None, ...]:
+    """For each axis how probably its value was kept; None where it was not perturbed on its own."""
+    if not isinstance(evidence, CountEvidence):
+        return (None,) * evidence.total.ndim
+    return tuple(keep_of(evidence.channel, axis) for axis in range(evidence.total.ndim))
 
 
 def _without_margins(
@@ -426,10 +406,6 @@ class MergedEvidence(Evidence):
     def assumes(self) -> str | None:
         return self.fine.assumes
 
-    @property
-    def told_apart(self) -> int | None:
-        return self.fine.told_apart
-
     @cached_property
     def total(self) -> NDArray[Any]:
         return self.gather(self.fine.total)
@@ -438,10 +414,10 @@ class MergedEvidence(Evidence):
     def squares(self) -> NDArray[Any]:
         if (self.gather(np.ones(self.fine.total.shape)) == 1).all():  # no cells are merged
             return self.gather(self.fine.squares)
-        return self._one_by_one()
+        return _one_by_one(self)
 
-    def covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
-        return self.fine.covariance(self.spread(first), self.spread(second))
+    def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+        return self.fine.covariances(self._spread_all(first), self._spread_all(second))
 
     def variances(self, weights: NDArray[Any]) -> NDArray[Any]:
         return self.fine.variances(self._spread_all(weights))

@@ -10,8 +10,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from sfumato.channels.window import Shape
-from sfumato.estimation.comb import Comb
 from sfumato.estimation.grid_law import Floats, GridLaw, fitted
+from sfumato.estimation.heaping import Heaping
 
 
 def _among(found: Floats, variance: Floats) -> Floats:  # (values, values)
@@ -35,11 +35,11 @@ class GridCounts:
 
     shape: Shape
     counts: Floats  # (reports,)
-    combs: tuple[Comb, ...] = ()
+    heapings: tuple[Heaping, ...] = ()
 
     @cached_property
     def _laws(self) -> tuple[tuple[float, GridLaw], ...]:
-        return fitted(self.shape, self.counts.tobytes(), self.combs)
+        return fitted(self.shape, self.counts.tobytes(), self.heapings)
 
     @cached_property
     def _moments(self) -> tuple[Floats, Floats]:
@@ -79,12 +79,12 @@ class GridCounts:
         return moved, kept + max(error, 0.0) * np.outer(way, way)
 
     @cached_property
-    def rounded(self) -> dict[Comb, Floats]:  # (values,) each
+    def rounded(self) -> dict[Heaping, Floats]:  # (values,) each
         """Which part of the people of each value is at round numbers, kind by kind."""
-        found = {comb: np.zeros(self.shape.values) for comb in self.combs}
+        found = {heaping: np.zeros(self.shape.values) for heaping in self.heapings}
         for weight, law in self._laws:
-            for comb, part in law.rounded.items():
-                found[comb] += weight * part
+            for heaping, part in law.rounded.items():
+                found[heaping] += weight * part
         return found
 
     @cached_property
@@ -117,6 +117,6 @@ class GridCounts:
 
 
 @lru_cache(maxsize=64)
-def grid_counts(shape: Shape, counts: bytes, combs: tuple[Comb, ...] = ()) -> GridCounts:
+def grid_counts(shape: Shape, counts: bytes, heapings: tuple[Heaping, ...] = ()) -> GridCounts:
     """What a tally (float64 counts of the reports) says of the grid, worked out once."""
-    return GridCounts(shape, np.frombuffer(counts), combs)
+    return GridCounts(shape, np.frombuffer(counts), heapings)

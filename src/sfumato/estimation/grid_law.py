@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from sfumato.channels.window import Shape
 from sfumato.errors import EstimationError
-from sfumato.estimation.comb import Comb
+from sfumato.estimation.heaping import Heaping
 
 Floats = NDArray[np.float64]
 
@@ -72,7 +72,7 @@ class GridLaw:
     evidence: float
     order: int
     lumps: Floats  # (values,): which part of the people may stand out of those beside them
-    rounded: dict[Comb, Floats]  # (values,) each: which part of them is at its round numbers
+    rounded: dict[Heaping, Floats]  # (values,) each: which part of them is at its round numbers
 
     @property
     def elsewhere(self) -> Floats:  # (parts,)
@@ -117,7 +117,7 @@ class _Held:
 @dataclass(frozen=True, eq=False)
 class _Penalised:
     """The likelihood of a tally of reports under one order of differences; `spikes` are values
-    whose log f may stand out, by a coefficient each beside the smooth ones; of each of `combs` a
+    whose log f may stand out, by a coefficient each beside the smooth ones; of each of `heapings` a
     share s of the people rounds to its numbers, by a coefficient z = log(s/(1−s)): θ = φ + Σ c·e +
     log(1 − Σ s + Σ s·t), t being how many times as many round to a value as are there; with `heaps`
     every value may stand out, by normal amounts.
@@ -127,7 +127,7 @@ class _Penalised:
     shape: Shape
     order: int
     spikes: tuple[int, ...] = ()
-    combs: tuple[Comb, ...] = ()
+    heapings: tuple[Heaping, ...] = ()
     heaps: float = 0.0  # the variance to begin with
     odds: float = 0.0  # their logarithm, beside others, before any report
     begun: tuple[Floats, _Held] | None = None  # what another fit found, to begin with
@@ -147,20 +147,22 @@ class _Penalised:
         return np.eye(self._values)[:, list(self.spikes)]
 
     @cached_property
-    def _rounding(self) -> Floats:  # (values, combs)
+    def _rounding(self) -> Floats:  # (values, heapings)
         """How many times as many people are at each value once all have rounded to one kind."""
-        return self._for_combs(Comb.rounding)
+        return self._for_heapings(Heaping.rounding)
 
-    def _for_combs(self, of: Callable[[Comb, int], NDArray[Any]]) -> Floats:  # (values, combs)
-        every = [of(comb, self._values) for comb in self.combs]
+    def _for_heapings(
+        self, of: Callable[[Heaping, int], NDArray[Any]]
+    ) -> Floats:  # (values, heapings)
+        every = [of(heaping, self._values) for heaping in self.heapings]
         return np.column_stack([np.zeros((self._values, 0)), *every])
 
     @property
-    def _sizes(self) -> Floats:  # (spikes + combs,)
+    def _sizes(self) -> Floats:  # (spikes + heapings,)
         """How large these coefficients usually are."""
-        return np.array([SPIKE] * len(self.spikes) + [ROUND] * len(self.combs))
+        return np.array([SPIKE] * len(self.spikes) + [ROUND] * len(self.heapings))
 
-    def _shares(self, coefficients: Floats) -> Floats:  # (combs,)
+    def _shares(self, coefficients: Floats) -> Floats:  # (heapings,)
         """The share of people who round to numbers of each kind: half in all, usually."""
         own = coefficients[self._values + len(self.spikes) :]
         times = np.exp(own) / max(len(own), 1)
@@ -175,7 +177,7 @@ class _Penalised:
         rounded = np.log(self._times(self._shares(coefficients)))
         return np.asarray(smooth + self._spiking @ rest[: len(self.spikes)] + rounded)
 
-    def _beside(self, coefficients: Floats) -> Floats:  # (values, spikes + combs)
+    def _beside(self, coefficients: Floats) -> Floats:  # (values, spikes + heapings)
         """How θ moves with each coefficient beside the smooth ones."""
         shares = self._shares(coefficients)
         times = self._times(shares)[:, None]
@@ -255,40 +257,40 @@ class _Penalised:
         rough = 1.0 if self.order == 0 else 1e3 * (self._values / 64) ** (2 * self.order - 1)
         return np.zeros(self._values + len(self._sizes)), _Held(rough, self.heaps)
 
-    def at_round_numbers(self, combs: Sequence[Comb]) -> list[_Penalised]:
+    def at_round_numbers(self, heapings: Sequence[Heaping]) -> list[_Penalised]:
         """The same with more people at the round numbers of one kind, or of two that follow each
         other: all such laws together are as likely before any report as this one.
         """
-        kinds = [*((comb,) for comb in combs), *pairwise(combs)]
+        kinds = [*((heaping,) for heaping in heapings), *pairwise(heapings)]
         found, held, _ = self._weighed
         return [
-            replace(self, combs=kind, odds=-math.log(len(kinds)), begun=(found, held))
+            replace(self, heapings=kind, odds=-math.log(len(kinds)), begun=(found, held))
             for kind in kinds
         ]
 
-    def at_any_steps(self, others: Sequence[Comb]) -> list[_Penalised]:
+    def at_any_steps(self, others: Sequence[Heaping]) -> list[_Penalised]:
         """The same with more people at values that are equally far apart, whichever but for these
         others the reports speak for most by the score at this law, if they do: all such laws
         together are as likely before any report as this one.
         """
         from scipy.linalg import cho_solve
 
-        combs = Comb.every(self._values, others)
-        if not combs:
+        heapings = Heaping.every(self._values, others)
+        if not heapings:
             return []
         found, held, _ = self._weighed
         prior = self._prior(held)
         _, masses, chances = self._level(found, prior)
         factor = self._curvature(found, masses, chances, prior, held.weight)
-        teeth = np.column_stack([comb.teeth(self._values) for comb in combs])
+        teeth = np.column_stack([heaping.teeth(self._values) for heaping in heapings])
         slope = teeth.T @ self._slope(masses, chances)
         beside = self._told(masses, chances) @ teeth
         known = (teeth * beside).sum(axis=0) - (beside * cho_solve(factor, beside)).sum(axis=0)
         gains = slope**2 / (known + 1 / ROUND**2) / 2 - np.log(1 + known * ROUND**2) / 2
-        best, odds = int(np.argmax(gains)), -math.log(len(combs))
+        best, odds = int(np.argmax(gains)), -math.log(len(heapings))
         if gains[best] + odds <= 0:
             return []
-        return [replace(self, combs=(combs[best],), odds=odds, begun=(found, held))]
+        return [replace(self, heapings=(heapings[best],), odds=odds, begun=(found, held))]
 
     @cached_property
     def _weighed(self) -> tuple[Floats, _Held, float]:
@@ -379,23 +381,23 @@ class _Penalised:
         allows, or all where just these numbers are not known.
         """
         own = taken.own if self.order else 1 / taken.weight
-        found, each = self._at_combs(coefficients), [self._spiking]
-        for place, comb in enumerate(self.combs):
+        found, each = self._at_heapings(coefficients), [self._spiking]
+        for place, heaping in enumerate(self.heapings):
             more, at = coefficients.copy(), self._values + len(self.spikes) + place
             more[at] += errors[at]
-            each.append(self._at_combs(more)[:, place] - comb.exact * found[:, place])
+            each.append(self._at_heapings(more)[:, place] - heaping.exact * found[:, place])
         return np.column_stack(each).max(axis=1, initial=1 - math.exp(-2 * math.sqrt(own)))
 
-    def _at_combs(self, coefficients: Floats) -> Floats:  # (values, combs)
+    def _at_heapings(self, coefficients: Floats) -> Floats:  # (values, heapings)
         """Which part of the people of each value rounded to it."""
         shares = self._shares(coefficients)
-        here = self._for_combs(Comb.inside) * self._rounding
+        here = self._for_heapings(Heaping.inside) * self._rounding
         return np.asarray(here * shares / self._times(shares)[:, None])
 
-    def _rounded(self, coefficients: Floats) -> dict[Comb, Floats]:  # (values,) each
+    def _rounded(self, coefficients: Floats) -> dict[Heaping, Floats]:  # (values,) each
         """Which part of the people of each value is at round numbers, kind by kind."""
-        pairs = zip(self.combs, self._at_combs(coefficients).T, strict=True)
-        return {comb: part for comb, part in pairs if comb.exact}
+        pairs = zip(self.heapings, self._at_heapings(coefficients).T, strict=True)
+        return {heaping: part for heaping, part in pairs if heaping.exact}
 
     def _doubted(self, masses: Floats, spread: Floats, moves: Floats, doubt: Floats) -> Floats:
         """The covariance of θ, whose own is `spread`, and of shares of people who move the masses
@@ -449,7 +451,7 @@ def _best(fits: Sequence[GridLaw]) -> float:
 
 @lru_cache(maxsize=64)
 def fitted(
-    shape: Shape, counts: bytes, combs: tuple[Comb, ...] = ()
+    shape: Shape, counts: bytes, heapings: tuple[Heaping, ...] = ()
 ) -> tuple[tuple[float, GridLaw], ...]:
     """The distributions behind a tally (float64 counts of the reports), with their weights by
     evidence: of each order, those that are smooth also with a spike where most people are; the
@@ -463,14 +465,14 @@ def fitted(
     fits += [_Penalised(tally, shape, order, (mode,)).fit() for order in orders if order]
     if orders[-1] == ORDERS[-1]:
         smoothest, before = smooth[-1], _best(fits)
-        fits += [law.fit() for law in smoothest.at_round_numbers(combs)]
-        for law in smoothest.at_any_steps(combs) if combs else ():
+        fits += [law.fit() for law in smoothest.at_round_numbers(heapings)]
+        for law in smoothest.at_any_steps(heapings) if heapings else ():
             fits.append(law.fit())
             if fits[-1].evidence - before > DECISIVE:
-                combs = (*combs, *law.combs)
+                heapings = (*heapings, *law.heapings)
         rounded = _best(fits) - before > DECISIVE
         odds = UNLIKE if rounded else -RARE
-        heaped = replace(smoothest, spikes=(mode,), combs=combs, heaps=HEAPS, odds=odds)
+        heaped = replace(smoothest, spikes=(mode,), heapings=heapings, heaps=HEAPS, odds=odds)
         beyond = heaped.evidence - _best(fits) > DECISIVE
         fits.append(heaped.fit(STEEPER if beyond and not rounded else 1.0))
         if fits[-1].evidence < _best(fits):

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels import Channel, Law, OwnLaw
+from sfumato.channels.base import is_exact, keep_of, own_axes
 from sfumato.counting.base import Counter
 from sfumato.domain import Cells, Numeric
 from sfumato.errors import EstimationError
@@ -119,7 +120,7 @@ class Moments:
 
     @cached_property
     def _keep(self) -> float:
-        factor = self.channel.keep_of(self.axis)
+        factor = keep_of(self.channel, self.axis)
         if factor is None:
             raise EstimationError(
                 "this number was perturbed together with other columns, so its sums cannot be "
@@ -201,7 +202,7 @@ class Moments:
                 axis=tuple(range(len(self._others)))
             )
             moved += -(1 - self._keep) / (self._keep * total) * slope
-        own = {axis: keep for axis, keep, _ in self.channel.own_axes}
+        own = {axis: keep for axis, keep, _ in own_axes(self.channel)}
         for place, axis in enumerate(self._others):
             if axis in own:
                 keep = own[axis]
@@ -254,20 +255,20 @@ def moments_of(
     attribute = cells[axis].attribute
     if not isinstance(attribute, Numeric):
         raise EstimationError(f"'{attribute.name}' holds no numbers, so it has no sum")
-    if channel.noiseless:
+    if is_exact(channel):
         return KnownSums(counter.spreads(cells, axis), copies)
-    law = fine.law_of(0)
-    if law is None or channel.keep_of(axis) is None:
+    kept, drawn_from = keep_of(channel, axis), fine.replaced(0)
+    if drawn_from is None or kept is None:
         raise EstimationError(
             f"'{attribute.name}' was perturbed together with other columns, so its sums cannot be "
             "undone"
         )
     scale, sums = _centred(counter, cells, axis, attribute)
+    law = drawn_from.law
     permuted = isinstance(law, OwnLaw) and law.permuted
-    kept = channel.keep_of(axis) == 1
     drawn = (
         np.zeros((cells[axis].size, 2 * POWERS + 1))
-        if kept
+        if kept == 1
         else law_moments(law, attribute, cells[axis], scale)
     )
     return Moments(cells, axis, sums, channel, drawn, scale, rows, copies, permuted)

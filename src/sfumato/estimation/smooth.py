@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from sfumato.channels.window import Cuts, Windowed
 from sfumato.domain import Cells, Numeric
 from sfumato.errors import EstimationError, Unanswerable
-from sfumato.estimation.comb import Comb, moved_by_rounding
-from sfumato.estimation.evidence import Evidence
+from sfumato.estimation.evidence import Evidence, MergedEvidence
 from sfumato.estimation.grid_counts import GridCounts, grid_counts
 from sfumato.estimation.grid_law import Floats
+from sfumato.estimation.heaping import Heaping, moved_by_rounding
 
 # The standard error of a number that may be anywhere as far away as 1. Evenly it were 0.58; ends of
 # ranges are not chosen evenly but where many are, and an interval of 95 % then reaches up to 1.4.
@@ -54,10 +54,6 @@ class SmoothEvidence(Evidence):
         }
         return "; ".join([SMOOTH, *(words for words, holds in said.items() if holds)])
 
-    @property
-    def told_apart(self) -> int | None:
-        return self.channel.shape.values
-
     @cached_property
     def _tallies(self) -> list[Floats]:  # (reports,) each
         """What each group reported."""
@@ -72,8 +68,8 @@ class SmoothEvidence(Evidence):
 
     def _grid(self, tally: Floats) -> GridCounts:
         number, shape = self.channel.number, self.channel.shape
-        combs = () if number is None else Comb.all_of(number, shape.values)
-        return grid_counts(shape, tally.tobytes(), combs)
+        heapings = () if number is None else Heaping.all_of(number, shape.values)
+        return grid_counts(shape, tally.tobytes(), heapings)
 
     def _everyone(self, tally: Floats, people: float) -> tuple[Floats, Floats]:
         asked, values = float(tally.sum()), self.channel.shape.values
@@ -109,11 +105,11 @@ class SmoothEvidence(Evidence):
         return [self._grid(tally).alike if tally.any() else nobody for tally in self._tallies]
 
     @cached_property
-    def _rounded(self) -> list[dict[Comb, Floats]]:  # (values,) each
+    def _rounded(self) -> list[dict[Heaping, Floats]]:  # (values,) each
         """Which part of each grid value, where it is not at an end, is at round numbers, group by
         group.
         """
-        nobody: dict[Comb, Floats] = {}
+        nobody: dict[Heaping, Floats] = {}
         return [self._grid(tally).rounded if tally.any() else nobody for tally in self._tallies]
 
     @cached_property
@@ -127,14 +123,14 @@ class SmoothEvidence(Evidence):
         pairs = zip(self._at_ends, self._rounded, strict=True)
         return np.stack([self._placed(rounded) * (1 - e) + points * e for e, rounded in pairs])
 
-    def _placed(self, rounded: dict[Comb, Floats]) -> Floats:  # (cells, values)
+    def _placed(self, rounded: dict[Heaping, Floats]) -> Floats:  # (cells, values)
         """Which part of each grid value lies in each cell, people at round numbers being there."""
         cuts, part = self.channel.cuts, self.channel.part
         assert cuts is not None and part is not None
         every = np.arange(cuts.values)
         found = self.channel.merge * (1 - sum(rounded.values(), np.zeros(cuts.values)))
-        for comb, share in rounded.items():
-            codes = np.rint(comb.nearest(cuts.values) * cuts.step).astype(np.int64)
+        for heaping, share in rounded.items():
+            codes = np.rint(heaping.nearest(cuts.values) * cuts.step).astype(np.int64)
             found[part.assign(codes).astype(np.intp), every] += share
         return found
 
@@ -216,9 +212,6 @@ class SmoothEvidence(Evidence):
     def squares(self) -> NDArray[Any]:
         return np.stack([np.diag(each) for each in self._covariances]).reshape(self.channel.inputs)
 
-    def covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
-        return float(self.covariances(first[..., None], second[..., None])[0])
-
     def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
         left, right = self._flat(first), self._flat(second)
         return np.asarray(
@@ -235,6 +228,15 @@ class SmoothEvidence(Evidence):
         return np.broadcast_to(weights, (*self.channel.inputs, weights.shape[-1])).reshape(
             math.prod(self.channel.groups), len(self.channel.merge), -1
         )
+
+
+def resolution(evidence: Evidence, number: Numeric) -> float:
+    """How far apart the values of a number are that its reports tell apart; 0 where all are."""
+    if isinstance(evidence, MergedEvidence):
+        return resolution(evidence.fine, number)
+    if not isinstance(evidence, SmoothEvidence):
+        return 0.0
+    return (number.size - 1) / (evidence.channel.shape.values - 1) * number.grid_step
 
 
 @dataclass(frozen=True, eq=False)

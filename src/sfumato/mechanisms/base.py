@@ -15,8 +15,11 @@ from numpy.typing import NDArray
 from sfumato.arguments import checked
 from sfumato.bits import Bits
 from sfumato.channels import Channel, NotLumpableError, Product, Retain
+from sfumato.channels.base import is_settled
 from sfumato.domain import Cells, Columns, Domain
 from sfumato.errors import DataError, ParameterError, PrivacyError, Unanswerable, listing
+from sfumato.mechanisms.capabilities import PartialScope, PredictsErrors
+from sfumato.mechanisms.in_rounds import RoundDesign
 from sfumato.mechanisms.options import Option, Supports, check_given
 from sfumato.mechanisms.program import Program, with_public
 from sfumato.mechanisms.steps import Step
@@ -47,6 +50,8 @@ class Mechanism(ABC, Shown):
     options: ClassVar[tuple[Option, ...]] = ()  # what it can be told, beside or instead of γ
     called: ClassVar[Mapping[str, str]] = {}  # parameters by what people may call them
     promises: ClassVar[bool] = True  # whether a guarantee can be asked of it
+    rounds: ClassVar[RoundDesign | None] = None  # the series of which it is a round, if any
+    in_rounds: ClassVar[bool] = False  # whether it stands for all rounds of a series, in a plan
     domain: Domain
 
     # What every mechanism must say.
@@ -119,43 +124,19 @@ class Mechanism(ABC, Shown):
         """What this mechanism does not protect, in plain words."""
         return ()
 
-    @property
-    def together(self) -> tuple[tuple[str, ...], ...] | None:
-        """The sets of columns that single reports speak of, where they do not speak of all."""
-        return None
-
     def described(self) -> dict[str, Any]:
         """What else people should see of the mechanism, as JSON data."""
         return {}
 
     @property
-    def at_once(self) -> int | None:
-        """The most private columns of which any can be asked about together; None where all can."""
-        return None
+    def scope(self) -> PartialScope | None:
+        """Of which private columns single reports speak; None where they speak of all."""
+        return self if isinstance(self, PartialScope) else None
 
     @property
-    def joins_by_model(self) -> bool:
-        """Whether what it says of columns together is told by a fitted model alone."""
-        return False
-
-    def tells(self, names: Sequence[str], people: float) -> bool:
-        """Whether reports of so many people should tell these private columns together by
-        themselves, where otherwise a model would have to.
-        """
-        return len(names) == 1 or not self.joins_by_model
-
-    def foretold(
-        self, cells: Sequence[Cells], weights: NDArray[Any], shares: NDArray[Any]
-    ) -> float | None:
-        """What one person adds to the variance of Σ weights·shares over these private cells, where
-        a closed form says so before anything is observed.
-        """
-        return None
-
-    @property
-    def unforeseen(self) -> tuple[str, ...]:
-        """What `foretold` leaves out, in plain words."""
-        return ()
+    def prediction(self) -> PredictsErrors | None:
+        """What says its errors before anything is observed, where a closed form does."""
+        return self if isinstance(self, PredictsErrors) else None
 
     @property
     def item_law(self) -> ItemLaw | None:
@@ -202,7 +183,7 @@ class Mechanism(ABC, Shown):
         codes = [_assigned(part, column) for part, column in zip(cells, columns, strict=True)]
         if within is not None:
             return safe_log(channel.mixed(codes, within, margins))
-        if not channel.settled and margins is not None:
+        if not is_settled(channel) and margins is not None:
             channel = channel.settle(reduce(np.multiply.outer, margins))
         return safe_log(channel.to_dense())[np.ravel_multi_index(tuple(codes), channel.outputs)]
 
@@ -216,7 +197,7 @@ class Mechanism(ABC, Shown):
         gamma = float(self.guarantee.gamma)
         if self.private_reports != self.domain.private or gamma == math.inf:
             return None
-        if not self.private_channel.settled:
+        if not is_settled(self.private_channel):
             return None
         shown = axis_codes(reports)
         sizes = [axis.size for axis in self.domain.private.axes]
@@ -271,17 +252,11 @@ class Mechanism(ABC, Shown):
         return with_public(self.domain, self.reports, self._steps)
 
     @cached_property
-    def _places(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Positions of the private and of the public attributes."""
-        private = tuple(i for i, attribute in enumerate(self.domain) if not attribute.public)
-        return private, tuple(i for i, attribute in enumerate(self.domain) if attribute.public)
-
-    @cached_property
     def reports(self) -> Domain:
         """The domain of the reports: public columns keep their places where the private ones keep
         their number.
         """
-        private, public = self._places
+        private, public = _places(self.domain)
         if not public:
             return self.private_reports
         if len(self.private_reports) == len(private):
@@ -297,7 +272,7 @@ class Mechanism(ABC, Shown):
         """The reports of these records: private columns randomised, public ones as they are."""
         if len(columns) != len(self.domain):
             raise DataError(f"{len(columns)} columns were given for {len(self.domain)} attributes")
-        private, public = self._places
+        private, public = _places(self.domain)
         drawn = self.randomise(tuple(columns[i] for i in private), rng)
         if not public:
             return drawn
@@ -313,7 +288,7 @@ class Mechanism(ABC, Shown):
 
     def channel_over(self, axes: Sequence[int]) -> Channel:
         """The channel of a few axes of the domain, in the order given."""
-        private = self._private_axes
+        private = _private_axes(self.domain)
         inside = [axis for axis in axes if axis in private]
         outside = [axis for axis in axes if axis not in private]
         factors: list[Channel] = []
@@ -328,16 +303,6 @@ class Mechanism(ABC, Shown):
             return factors[0]
         return Product(tuple(factors), tuple(places))
 
-    @cached_property
-    def _private_axes(self) -> dict[int, int]:
-        """Private axes of the domain, with their positions among the private ones."""
-        places = [
-            i
-            for i, axis in enumerate(self.domain.axes)
-            if not self.domain.attributes[axis.attribute].public
-        ]
-        return {axis: place for place, axis in enumerate(places)}
-
     def observe(self, cells: Sequence[Cells]) -> Observation:
         """What to count of the reports for these cells of the records, and the channel of that
         tally.
@@ -345,8 +310,8 @@ class Mechanism(ABC, Shown):
         Public columns are counted as they are, beside the private ones; the observation lists them
         first.
         """
-        public = [part for part in cells if self._is_public(part)]
-        private = [part for part in cells if not self._is_public(part)]
+        public = [part for part in cells if is_public(self.domain, part)]
+        private = [part for part in cells if not is_public(self.domain, part)]
         if not private:
             return Observation.plain(public)
         inside = self.observe_private(private)
@@ -372,13 +337,13 @@ class Mechanism(ABC, Shown):
         if len(groups) != len(cells) or (shares is not None and len(shares) != len(groups[0])):
             raise ParameterError("within has one array a column, shares one number a group")
         weights = np.full(len(groups[0]), 1 / len(groups[0])) if shares is None else shares
-        inside = [place for place, part in enumerate(cells) if not self._is_public(part)]
+        inside = [place for place, part in enumerate(cells) if not is_public(self.domain, part)]
         margins = [weights @ groups[place] for place in inside]
         if within is None and len(inside) == len(cells):
             return self.private_likelihood(reports, cells, None, margins)
         logs = np.zeros((rows_of(reports), len(groups[0])))
         for place, part in enumerate(cells):
-            if self._is_public(part):
+            if is_public(self.domain, part):
                 column = reports[self.reports.index(part.attribute.name)]
                 logs += safe_log(groups[place][:, _assigned(part, column)].T)
         if inside:
@@ -386,9 +351,6 @@ class Mechanism(ABC, Shown):
             chosen = [groups[place] for place in inside]
             logs += self.private_likelihood(reports, own, chosen, margins)
         return logs
-
-    def _is_public(self, part: Cells) -> bool:
-        return self.domain[part.attribute.name].public
 
     def __repr__(self) -> str:
         return f"{self.name} of {listing(self.domain.names)}: {self.guarantee}"
@@ -414,6 +376,24 @@ class Mechanism(ABC, Shown):
 
 
 Within = Sequence[NDArray[Any]]  # one array (groups, cells) a column
+
+
+def is_public(domain: Domain, part: Cells) -> bool:
+    """Whether cells are of a column that is reported as it is."""
+    return domain[part.attribute.name].public
+
+
+def _places(domain: Domain) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Positions of the private and of the public attributes."""
+    private = tuple(i for i, attribute in enumerate(domain) if not attribute.public)
+    return private, tuple(i for i, attribute in enumerate(domain) if attribute.public)
+
+
+def _private_axes(domain: Domain) -> dict[int, int]:
+    """Private axes of the domain, with their positions among the private ones."""
+    axes = enumerate(domain.axes)
+    places = [i for i, axis in axes if not domain.attributes[axis.attribute].public]
+    return {axis: place for place, axis in enumerate(places)}
 
 
 def every_cell(cells: Sequence[Cells]) -> list[NDArray[Any]]:

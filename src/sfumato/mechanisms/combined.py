@@ -242,6 +242,31 @@ class Combined(Mechanism):
         return tuple(drawn[name] for name in self.private_reports.names)
 
 
+def side_by_side(domain: Domain, mechanisms: Sequence[Mechanism]) -> Combined:
+    """What several mechanisms make of columns of the same people, perturbed apart."""
+    return Combined(domain, tuple(part for each in mechanisms for part in _private_parts(each)))
+
+
+def report_names(whole: Mechanism, mechanisms: Sequence[Mechanism]) -> list[dict[str, str]]:
+    """For each of the mechanisms that stand side by side, the names its report columns have."""
+    assert isinstance(whole, Combined)
+    names = iter(whole.report_names)
+    return [
+        {old: new for _ in _private_parts(each) for old, new in next(names).items()}
+        for each in mechanisms
+    ]
+
+
+def _private_parts(mechanism: Mechanism) -> tuple[Mechanism, ...]:
+    """The mechanism without its public columns, which any combination passes by itself."""
+    if isinstance(mechanism, Combined):
+        return mechanism.parts
+    private = replace(mechanism.domain.private, title=None)
+    if private == mechanism.domain:
+        return (mechanism,)
+    return (from_spec({**mechanism.spec(), "domain": private.to_dict()}),)
+
+
 def _in_place(part: Mechanism) -> bool:
     """Whether a part reports the very columns that it was given."""
     return part.reports.names == part.domain.names

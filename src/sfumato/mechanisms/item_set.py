@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -23,20 +23,23 @@ from sfumato.mechanisms.base import (
     Within,
     check_kept,
     every_cell,
+    is_public,
     rows_of,
     safe_log,
 )
+from sfumato.mechanisms.capabilities import PredictsErrors
+from sfumato.mechanisms.in_rounds import SHARES, RoundDesign, SeriesSoFar
 from sfumato.mechanisms.options import Option
 from sfumato.mechanisms.sizes import (
     EVEN,
     MOST_TIERS,
     REACH,
     UNEVEN,
-    Tiers,
+    SizeBins,
+    heterogeneity_at,
     left_above,
     part_left,
     tiers_above,
-    unlikeness,
     usual,
 )
 from sfumato.mechanisms.steps import Collide, Step, Symbol
@@ -62,6 +65,8 @@ USUALLY = 0.6  # of how far items may differ in what a cap takes, how far most o
 ITEMS_DIFFER, LONGER_DIFFER = 0.3, 1.5
 NEWTON = 30  # steps towards a rate behind censored counts
 ROOM = 0.1  # by how much more of the most frequent item a cap may leave than of all
+WANTED = 64  # itemsets of largest support that rounds look for, unless told otherwise
+PAID = 100.0  # the γ beyond which more candidates cost more work than they find
 SMALL_WORK = 1 << 22  # hashes that NumPy computes before numba is loaded
 
 AS_USUAL = "sizes of baskets as uneven as is usual, from a Poisson law to a few very large ones"
@@ -69,8 +74,39 @@ LIKE_OTHERS = "that the cap took about as much of this item as of all others"
 Candidates = tuple[tuple[int, ...], ...]
 
 
+class BasketRounds(RoundDesign):
+    """Any item first, then the candidates that the groups before made probable."""
+
+    asked_by = "item-set"
+    shares = SHARES
+    joins_by_model = False
+    about = "items"
+    at_last = "then mine all rounds together: sfumato mine ROUND1 ROUND2 ROUND3"
+
+    def first(self, guarantee: Guarantee, domain: Domain, **given: Any) -> ItemSet:
+        return ItemSet.promising(guarantee, domain, **given)
+
+    def following(self, series: SeriesSoFar, people: float, wanted: int) -> ItemSet:
+        asking = series.asking(wanted, people, MOST_CAP)
+        tiers = tiers_above(asking.cap, len(asking.candidates))
+        gamma = series.mechanism.gamma
+        return ItemSet(
+            series.domain, gamma, asking.cap, asking.candidates, asking.buckets, tiers=tiers
+        )
+
+    def predicted(self, guarantee: Guarantee, domain: Domain) -> ItemSet:
+        """All rounds as a plan sees them."""
+        return ItemSetInRounds.promising(guarantee, domain)
+
+    def asks(self, mechanism: Any, number: int) -> str:
+        if number == 1:
+            return " for any item"
+        lengths = sorted({len(each) for each in mechanism.candidates})
+        return f" for {len(mechanism.candidates)} candidates of {lengths[0]} to {lengths[-1]} items"
+
+
 @dataclass(frozen=True, repr=False)
-class ItemSet(Mechanism):
+class ItemSet(Mechanism, PredictsErrors):
     """One symbol of weight a for what a basket holds, at most `cap` of it, and b otherwise, so that
     the total weight Ω is the same for every basket.
 
@@ -94,6 +130,7 @@ class ItemSet(Mechanism):
     """
 
     name = "item-set"
+    rounds = BasketRounds()
     summary = "baskets: one symbol for all of it, one γ for all of it"
     options = (
         Option("cap", "own symbols of a basket at most", int, beside=True, needed=False),
@@ -127,7 +164,6 @@ class ItemSet(Mechanism):
     seeds: int = SEEDS
     pool: str = "sfumato"
     tiers: tuple[int, ...] = ()  # where each begins, the first above the cap; none: not told
-    bounded: bool = field(default=False, compare=False)  # how it is estimated, not what is reported
 
     def __post_init__(self) -> None:
         items = self._items
@@ -142,28 +178,20 @@ class ItemSet(Mechanism):
         if not self.candidates and not self.buckets:
             raise ParameterError("give candidates, or buckets to hash into")
         check_candidates(self.candidates, items)
-        self._check_buckets()
-        self._check_tiers()
-        if self.total > MOST_TOTAL:
-            raise ParameterError(
-                f"the weights of {len(self.candidates):,} candidates are too many for one draw",
-                hint="use fewer candidates",
-            )
-
-    def _check_buckets(self) -> None:
-        if not self.buckets:
-            return
-        if not self.cap < self.buckets <= 1 << 16 or not 1 <= self.seeds <= 1 << 16:
+        if self.buckets and not (self.cap < self.buckets <= 1 << 16 and 1 <= self.seeds <= 1 << 16):
             raise ParameterError(
                 f"{self.buckets} buckets for a cap of {self.cap}, and {self.seeds} hashes"
             )
-
-    def _check_tiers(self) -> None:
         found = list(self.tiers)
         if found and (self.cap < 2 or found[0] != self.cap + 1 or found != sorted(set(found))):
             raise ParameterError(
                 f"tiers from {found} on beside a cap of {self.cap}: the first begins above the "
                 "cap, which is 2 or more, and each above the one before"
+            )
+        if self.total > MOST_TOTAL:
+            raise ParameterError(
+                f"the weights of {len(self.candidates):,} candidates are too many for one draw",
+                hint="use fewer candidates",
             )
 
     @property
@@ -277,7 +305,8 @@ class ItemSet(Mechanism):
         gamma, cap = given["gamma"].fraction(), given["cap"].whole(1, MOST_CAP)
         items = domain.private.attributes[0].size
         sets = _stated(given["candidates"], items) if "candidates" in given else ()
-        tiers = _told_tiers(given["tiers"]) if "tiers" in given else ()
+        told = given["tiers"].entries(MOST_TIERS) if "tiers" in given else ()
+        tiers = tuple(each.whole(1, MOST_LABELS) for each in told)
         if "buckets" in given:
             buckets, seeds = (given[name].whole(1, 1 << 16) for name in ("buckets", "seeds"))
             pool = given["pool"].word()
@@ -403,6 +432,7 @@ class ItemSet(Mechanism):
             between=(own / float(self.gamma), own),
             tiers=self.tiers,
             full=self.full if self.tiers else None,
+            most_counted=self.most_counted if self.buckets else None,
         )
 
     @property
@@ -429,29 +459,35 @@ class ItemSet(Mechanism):
         found, noise = self._shown(counts)
         return found[len(self.asked) :], noise[len(self.asked) :]
 
-    def _shown(self, counts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _shown(
+        self, counts: NDArray[Any], *, bounded: bool = False
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
         """The estimated people with each own symbol, and the variances."""
         people = float(np.sum(counts))
         own, other = self._chances
-        hits, lost = self._bounded_hits(counts) if self.bounded else (self._hits(counts), 1.0)
+        hits, lost = self._bounded_hits(counts) if bounded else (self._hits(counts), 1.0)
         found = (hits - people * other) / (own - other)
         shown = other + (own - other) * np.clip(found / max(people, 1), 0, 1)
         # One report more: of a rare itemset there may be none by chance, which is no certainty.
         noise = lost * (people * shown * (1 - shown) + 1) / (own - other) ** 2
         return found, noise + self._pool_noise(found, noise, people)
 
-    def decoded(self, counts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The estimated people who hold each itemset, and the variances, the people held fixed."""
+    def decoded(
+        self, counts: NDArray[Any], *, bounded: bool = False
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The estimated people who hold each itemset, and the variances, the people held fixed.
+        Where gain is bounded, a report sent again and again counts a few times at most.
+        """
         people = float(np.sum(counts))
         own, other = self._chances
-        every, variance = self._shown(counts)
+        every, variance = self._shown(counts, bounded=bounded)
         kept = every[: len(self.asked)]
         share, doubt = self._left(every, variance, people)
         found = kept / share
         held = np.clip(found, 0, people)
         shown = share * own + (1 - share) * other
         noise = held * shown * (1 - shown) + (people - held) * other * (1 - other)
-        lost = self._bounded_hits(counts)[1][: len(kept)] if self.bounded else 1.0
+        lost = self._bounded_hits(counts)[1][: len(kept)] if bounded else 1.0
         noise = lost * (noise + 1) / ((own - other) * share) ** 2  # a report more, as above
         return found, noise + (doubt * found) ** 2 + self._pool_noise(found, noise, people)
 
@@ -511,12 +547,12 @@ class ItemSet(Mechanism):
         seen = round(float(np.clip(kept.sum() / people, 0, 0.98 * self.cap)), 6)
         if not self.tiers:
             return self._supposed_left(kept, seen, people)
-        told = Tiers(self.tiers, every[number:] / people, variance[number:] / people**2, number)
+        told = SizeBins(self.tiers, every[number:] / people, variance[number:] / people**2, number)
         noise = float(variance[:number].sum()) / people**2
         left, doubt = left_above(seen, noise, self.cap, told)
         longer = np.array([len(each) > 1 for each in self.asked])
         doubts = np.hypot(doubt, np.where(longer, LONGER_DIFFER, ITEMS_DIFFER) * (1 - left))
-        if told.told_apart:  # and most of what large baskets hold, they hold alone
+        if told.two_class:  # and most of what large baskets hold, they hold alone
             doubts = np.hypot(doubts, max(left / told.least_left(self.cap) - 1, 0) / REACH)
         return _at_most(kept, left, doubts, people * told.large)
 
@@ -530,12 +566,12 @@ class ItemSet(Mechanism):
         spread = np.array([*EVEN, *UNEVEN])
         left = np.array([1.0, math.sqrt(found[0]), *found])
         logs = usual(spread) - self._beyond(kept, left, people) ** 2 / 2
-        belief = np.exp(logs - logs.max())
-        belief /= belief.sum()
-        level = float(belief @ np.log(left))
-        unlike = USUALLY * np.array([unlikeness(max(each, 0.0)) for each in spread]) * (1 - left)
-        open_to = float(belief @ ((np.log(left) - level) ** 2 + unlike**2))
-        return math.exp(level), math.sqrt(open_to)
+        weight = np.exp(logs - logs.max())
+        weight /= weight.sum()
+        level = float(weight @ np.log(left))
+        differ = USUALLY * np.array([heterogeneity_at(max(each, 0.0)) for each in spread])
+        systematic = float(weight @ ((np.log(left) - level) ** 2 + (differ * (1 - left)) ** 2))
+        return math.exp(level), math.sqrt(systematic)
 
     def _beyond(self, kept: NDArray[Any], left: NDArray[Any], people: float) -> NDArray[Any]:
         """How many errors what was kept of the most frequent is above these parts of everybody."""
@@ -565,14 +601,15 @@ class ItemSet(Mechanism):
         shape = tuple(attribute.size for attribute in self.private_reports)
         own, other = self._chances
 
-        def decode(counts: NDArray[Any]) -> tuple[float, float]:
-            found, variances = self.decoded(counts)
+        def decode(counts: NDArray[Any], bounded: bool = False) -> tuple[float, float]:
+            found, variances = self.decoded(counts, bounded=bounded)
             return float(found[place]), float(variances[place])
 
         told = np.zeros(shape, dtype=bool)
         if not self.buckets:
             told[place] = True
-        channel = Decoded(shape, told, own, other, decode, self._keeps_all, self._assumes)
+        robust = partial(decode, bounded=True) if self.buckets else None
+        channel = Decoded(shape, told, own, other, decode, robust, self._keeps_all, self._assumes)
         return Observation(tuple(cells), self._tally(), channel)
 
     @property
@@ -591,11 +628,11 @@ class ItemSet(Mechanism):
     def _symbols(self) -> dict[tuple[int, ...], int]:
         return {each: place for place, each in enumerate(self.asked)}
 
-    def foretold(
+    def predicted_variance(
         self, cells: Sequence[Cells], weights: NDArray[Any], shares: NDArray[Any]
     ) -> float | None:
         """Of one item: the variance of the share that holds it, were no basket capped."""
-        if len(cells) > 1 or cells[0].item is None or self._is_public(cells[0]):
+        if len(cells) > 1 or cells[0].item is None or is_public(self.domain, cells[0]):
             return None
         own, other = self._chances
         held = float(shares[1])
@@ -626,6 +663,41 @@ class ItemSet(Mechanism):
         return safe_log(np.where(hit[:, None], chance, 1 - chance))
 
 
+@dataclass(frozen=True, repr=False)
+class ItemSetInRounds(ItemSet):
+    """Item-set asked in rounds: the first group for any item, the others for candidates.
+
+    A rare candidate's share has the variance (d + mγ)/(n(γ−1)²) in each of the later rounds; what
+    many hold has more, each of them reporting it by chance. A single item is told by the first
+    round beside.
+    """
+
+    in_rounds = True
+
+    def predicted_variance(
+        self, cells: Sequence[Cells], weights: NDArray[Any], shares: NDArray[Any]
+    ) -> float | None:
+        """The variance of the share that holds an itemset, were no basket capped and nothing
+        predicted of it.
+        """
+        if any(part.item is None or is_public(self.domain, part) for part in cells):
+            return None
+        gamma, held = float(self.gamma), float(shares.ravel()[-1])
+        total = how_many(WANTED, gamma) + CAP * gamma
+        own, other = gamma / total, 1 / total
+        noise = held * own * (1 - own) + (1 - held) * other * (1 - other)
+        told = sum(SHARES[1:]) * (own - other) ** 2 / noise
+        if len(cells) == 1:
+            alone = super().predicted_variance(cells, weights, shares)
+            told += SHARES[0] / alone if alone else 0.0
+        return float((weights.ravel()[-1] - weights.ravel()[0]) ** 2 / told)
+
+
+def how_many(wanted: int, gamma: float) -> int:
+    """The candidates of a later round: more where each costs little beside what is paid anyway."""
+    return round(2 * wanted + 3 * min(gamma, PAID))
+
+
 def _fewer(count: int, rate: NDArray[Any]) -> NDArray[Any]:
     """P(X < count) of a Poisson variable."""
     from scipy.special import pdtr
@@ -638,11 +710,6 @@ def _telling(cap: int | None, usual: int) -> int:
     if cap is None:
         return usual
     return max(cap, LEAST_CAP) if cap > 0 else cap
-
-
-def _told_tiers(given: Received) -> tuple[int, ...]:
-    """Where tiers begin, as a description lists them."""
-    return tuple(each.whole(1, MOST_LABELS) for each in given.entries(MOST_TIERS))
 
 
 def _at_most(

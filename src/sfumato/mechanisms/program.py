@@ -137,6 +137,7 @@ class Program:
 
     def deal(self, draws: Draws) -> int | None:
         """The number of the question to ask, drawn before anything is asked; None where all are."""
+        draws.begin()
         return None if self.dealt is None else self.dealt.deal(draws)
 
     def _actions(self, question: int | None) -> list[Action]:
@@ -161,6 +162,7 @@ class Program:
         The question is dealt first of all, unless it was dealt before and is given. Columns that
         it does not read may be None.
         """
+        draws.begin()
         if question is None:
             question = self.deal(draws)
         values = self._checked(record, question)

@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arguments import checked
-from sfumato.channels.foretelling import Plain, plain_variance
-from sfumato.channels.questions import Question, Questions, System
+from sfumato.channels.predicted import Plain, plain_variance
+from sfumato.channels.questions import Questions, System
 from sfumato.domain import Category, Cells, Columns, Domain
 from sfumato.errors import ParameterError, SchemaError, Unanswerable, listing
-from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, safe_log
+from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, is_public, safe_log
+from sfumato.mechanisms.capabilities import PartialScope, PredictsErrors
 from sfumato.mechanisms.gamma_diagonal import check_cells
 from sfumato.mechanisms.options import Option
 from sfumato.mechanisms.questions import (
@@ -60,7 +61,7 @@ DENSE = 1 << 16  # records up to which the channel over whole records is written
 
 @checked
 @dataclass(frozen=True, repr=False)
-class Questionnaire(Mechanism):
+class Questionnaire(Mechanism, PartialScope, PredictsErrors):
     """One question of many, dealt by chance; its answer by k-ary response.
 
     Question q asks for the cell of a few columns, or for the group that a public map puts it in, t
@@ -233,10 +234,7 @@ class Questionnaire(Mechanism):
 
     @cached_property
     def _system(self) -> System:
-        asked = tuple(
-            Question(each.columns, each.answers, each.weight / ONE, each.map)
-            for each in self.questions
-        )
+        asked = tuple(each.question for each in self.questions)
         return System(self._private.shape, asked, float(self.gamma))
 
     @property
@@ -268,7 +266,7 @@ class Questionnaire(Mechanism):
     def at_once(self) -> int:
         every = range(len(self._private))
         for order in range(2, self.largest + 1):
-            if not all(map(self._told, combinations(every, order))):
+            if not all(map(self._information, combinations(every, order))):
                 return order - 1
         return self.largest
 
@@ -328,7 +326,7 @@ class Questionnaire(Mechanism):
             for held, folds in found.items()
         }
 
-    def foretold(
+    def predicted_variance(
         self, cells: Sequence[Cells], weights: NDArray[Any], shares: NDArray[Any]
     ) -> float | None:
         """The variance of the planned least squares at this truth, less what holding the people
@@ -337,7 +335,7 @@ class Questionnaire(Mechanism):
         Of more columns than a question holds, it is the variance of a model that supposes their
         interaction away.
         """
-        if any(self._is_public(part) for part in cells):
+        if any(is_public(self.domain, part) for part in cells):
             return None
         if len(cells) > self.largest == 1:
             raise Unanswerable("nothing is told of columns together: no question joins any")
@@ -365,7 +363,7 @@ class Questionnaire(Mechanism):
         whole = math.prod(part.attribute.size for part in cells)
         system = self._system.about(tuple(sorted(places)))
         if whole <= MOST_FORETOLD and system.interactions.size <= FORETOLD:
-            return self._channel(cells).foretold(weights, shares, order)
+            return self._channel(cells).predicted_variance(weights, shares, order)
         return self._roughly(places, laws, weights, order)
 
     @cached_property
@@ -375,7 +373,7 @@ class Questionnaire(Mechanism):
         system, columns = self._system, range(len(self._private))
         sizes = (
             [system.interactions.size]
-            if system.whole
+            if system.full
             else [system.about(axes).interactions.size for axes in self._asked_apart(columns)]
         )
         if max(sizes) <= FORETOLD:
@@ -397,7 +395,7 @@ class Questionnaire(Mechanism):
         where all questions are too many to be solved together, those about nothing else.
         """
         folded = self._least_folds
-        if folded and self._system.whole:
+        if folded and self._system.full:
             return any(not axes.isdisjoint(columns) for columns in folded)
         if any(columns <= axes for columns in folded):
             return True
@@ -431,37 +429,29 @@ class Questionnaire(Mechanism):
         """
         total = 0.0
         for part, square in mean_squares(np.asarray(weights, dtype=np.float64), laws).items():
-            told = self._told(tuple(sorted(places[place] for place in part)))
+            told = self._information(tuple(sorted(places[place] for place in part)))
             total += square / told if told and len(part) <= (order or len(part)) else 0.0
         return total
 
-    def _told(self, axes: tuple[int, ...]) -> float:
+    def _information(self, axes: tuple[int, ...]) -> float:
         """What a person tells, on average, of each feature of an interaction."""
-        if axes not in self._heard:
+        if axes not in self._known:
             held = frozenset(axes)
-            self._heard[axes] = sum(each for columns, each in self._sets if held <= columns)
-        return self._heard[axes]
+            self._known[axes] = sum(each for own, each in self._each if held <= own)
+        return self._known[axes]
 
     @cached_property
-    def _sets(self) -> list[tuple[frozenset[int], float]]:
-        return [(frozenset(columns), each) for columns, each in self._each]
-
-    @cached_property
-    def _heard(self) -> dict[tuple[int, ...], float]:
+    def _known(self) -> dict[tuple[int, ...], float]:
         return {}
 
     @cached_property
-    def _each(self) -> list[tuple[tuple[int, ...], float]]:
+    def _each(self) -> list[tuple[frozenset[int], float]]:
         """What each question adds to what a person tells of the features of its columns."""
         shape, gamma = self._private.shape, float(self.gamma)
+        sizes = [math.prod(shape[axis] for axis in each.columns) for each in self.questions]
         return [
-            (
-                each.columns,
-                each.weight
-                / ONE
-                * information(gamma, each.answers, math.prod(shape[axis] for axis in each.columns)),
-            )
-            for each in self.questions
+            (each.held, each.weight / ONE * information(gamma, each.answers, cells))
+            for each, cells in zip(self.questions, sizes, strict=True)
         ]
 
     @cached_property

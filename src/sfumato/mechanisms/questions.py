@@ -15,6 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from sfumato.channels.contrasts import Axes, Floats
+from sfumato.channels.questions import Question
 from sfumato.domain import Domain
 from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.mechanisms.shares import Workload, answers_of, best_shares, identity_limit
@@ -43,6 +44,11 @@ class Asked:
     weight: int
     answers: int
     map: tuple[int, ...] | None = None
+
+    @property
+    def question(self) -> Question:
+        """The same, for its channel."""
+        return Question(self.columns, self.answers, self.weight / ONE, self.map)
 
     @cached_property
     def held(self) -> frozenset[int]:

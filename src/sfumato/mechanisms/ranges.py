@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sfumato.domain import Attribute, Category, Cells, Columns, Domain, Numeric
 from sfumato.errors import ParameterError, SchemaError, Unanswerable, listing
-from sfumato.mechanisms.base import Within, check_kept, every_cell, safe_log
+from sfumato.mechanisms.base import Within, check_kept, every_cell, is_public, safe_log
 from sfumato.mechanisms.questions import ONE, Asked, folds, whole_weights
 from sfumato.mechanisms.shares import answers_of, information
 from sfumato.mechanisms.square_wave import SquareWave
@@ -28,7 +28,6 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.received import Received
 
 WAVES = 0.4  # the share of people who are asked about one number
-WAVES_LATER = 0.1  # the same where others were asked about one number before
 BITS = 0.5  # of those asked about two, how many only whether both lie on the same side
 MOST_STARTS = 32  # cells of a number in the questions about two
 MOST_COLUMNS = 32
@@ -270,18 +269,18 @@ class Ranges(SquareWave):
             )
         return super().observe_private(cells)
 
-    def foretold(
+    def predicted_variance(
         self, cells: Sequence[Cells], weights: NDArray[Any], shares: NDArray[Any]
     ) -> float | None:
         """Of two columns what each adds alone, and what their interaction does: its energy, were it
         the sides of both, over what a bit about them tells, or their cell where they have no sides.
         """
-        if len(cells) != 2 or any(map(self._is_public, cells)):
-            return super().foretold(cells, weights, shares)
+        if len(cells) != 2 or any(is_public(self.domain, part) for part in cells):
+            return super().predicted_variance(cells, weights, shares)
         laws = shares.sum(axis=1), shares.sum(axis=0)
         mains = weights @ laws[1], laws[0] @ weights
         alone = [
-            super(Ranges, self).foretold([part], main, law)
+            super(Ranges, self).predicted_variance([part], main, law)
             for part, main, law in zip(cells, mains, laws, strict=True)
         ]
         left = weights - mains[0][:, None] - mains[1] + float(mains[0] @ laws[0])

@@ -11,6 +11,7 @@ from typing import Any
 from sfumato.domain import Domain
 from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.in_rounds import RoundDesign
 from sfumato.received import Received
 
 MECHANISMS = {
@@ -47,6 +48,13 @@ def mechanism_class(name: str) -> type[Mechanism]:
     module, _, noun = MECHANISMS[name].partition(":")
     package = "" if "." in module else "sfumato.mechanisms."  # one of another package in full
     return getattr(import_module(f"{package}{module}"), noun)
+
+
+def round_design(name: str) -> RoundDesign:
+    """How the mechanism of this name asks in rounds."""
+    found = mechanism_class(name).rounds
+    assert found is not None
+    return found
 
 
 def from_spec(spec: Mapping[str, Any]) -> Mechanism:

@@ -153,16 +153,7 @@ class Retention(Mechanism):
         return cls(domain, keep, laws)
 
     def steps(self) -> tuple[Step, ...]:
-        return tuple(
-            KeepOrDraw(
-                columns=(place,),
-                reports=(place,),
-                size=column.size,
-                keep=int(column.keep * ONE),
-                weights=None if isinstance(column.law, str) else column.law,
-            )
-            for place, column in enumerate(self.columns)
-        )
+        return tuple(column.step(place) for place, column in enumerate(self.columns))
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         """As its steps say; a column replaced by its own distribution needs all rows."""
@@ -192,21 +183,23 @@ class Replaced:
 
     @property
     def gamma(self) -> Gamma:
-        """1 + keep / ((1-keep)·b), b the least mass of the law: exact from the integers that are
-        drawn.
-        """
-        if self.size == 1:
-            return Fraction(1)
-        least = self.least
-        return (
-            math.inf if self.keep == 1 or least == 0 else 1 + self.keep / ((1 - self.keep) * least)
-        )
+        """That of its step; a column's own distribution may have no mass at a value."""
+        return math.inf if self.law == "identity" and self.size > 1 else self.step(0).gamma
 
     @property
     def least(self) -> Fraction:
-        if self.law == "identity":
-            return Fraction(0)
-        return Fraction(1, self.size) if isinstance(self.law, str) else Fraction(min(self.law), ONE)
+        """The least mass of the law."""
+        return Fraction(0) if self.law == "identity" else self.step(0).least
+
+    def step(self, place: int) -> KeepOrDraw:
+        """What a device does to the column at this place."""
+        return KeepOrDraw(
+            columns=(place,),
+            reports=(place,),
+            size=self.size,
+            keep=int(self.keep * ONE),
+            weights=None if isinstance(self.law, str) else self.law,
+        )
 
     @property
     def channel(self) -> Retain:

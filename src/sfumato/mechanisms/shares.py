@@ -11,12 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels.contrasts import Axes, Floats, subsets
+from sfumato.channels.contrasts import Axes, Floats, independent, subsets
 
 NORMAL = 0.8  # the mean size of a normal error, in standard errors
 ROUNDS = 300
@@ -171,7 +170,7 @@ def mean_squares(weights: Floats, laws: Sequence[Floats]) -> dict[Axes, float]:
     """
     every = tuple(range(weights.ndim))
     found = {
-        axes: float((mean**2 * _joint([laws[axis] for axis in axes])).sum())
+        axes: float((mean**2 * independent([laws[axis] for axis in axes])).sum())
         for axes, mean in _means(weights, laws).items()
     }
     return {
@@ -191,8 +190,3 @@ def _means(weights: Floats, laws: Sequence[Floats]) -> dict[Axes, Floats]:
         longer = tuple(sorted((*axes, left)))
         means[axes] = np.moveaxis(means[longer], longer.index(left), -1) @ laws[left]
     return means
-
-
-def _joint(laws: Sequence[Floats]) -> Floats:
-    """The law of independent axes together."""
-    return reduce(np.multiply.outer, laws, np.ones(()))

@@ -10,7 +10,6 @@ told, which say what a cap took with nothing supposed but that larger baskets ar
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -28,8 +27,8 @@ USUAL = 0.7
 OPEN = 0.5  # how far from the usual that of any baskets may well be
 # How far single items differ in what a cap takes, as a part of that: on the same files .2 to .6
 # where baskets are uneven, and nothing where all are alike.
-UNLIKE = 0.4
-LIKE = 0.9  # the unevenness from which on that is so
+HETEROGENEITY = 0.4
+LIKE = 0.9  # the log_sd from which on that is so
 LEVELS = 33  # of the log-normal law
 MOST_MEAN = 1e4
 MOST_TIERS = 16
@@ -64,7 +63,7 @@ def tiers_above(cap: int, symbols: int) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class Tiers:
+class SizeBins:
     """What was told of how many baskets are of each tier: shares of all people."""
 
     starts: tuple[int, ...]
@@ -79,10 +78,11 @@ class Tiers:
         the last as the curves go on that are believed, and those of an open end as 1/C, up to all
         there is.
         """
-        found = np.array([_mean_size(*ends) for ends in self._ends])
+        each = (np.arange(*ends) for ends in self._ends)
+        found = np.array([float((1 / c).sum() / (1 / c**2).sum()) for c in each])
         if self.open_end:
-            found[-1] = _middle(self.starts[-1], self.most)
-        elif not self.told_apart:
+            found[-1] = (self.most - self.starts[-1]) / math.log(self.most / self.starts[-1])
+        elif not self.two_class:
             found[-1] = self._on_curves[2]
         return found
 
@@ -93,7 +93,7 @@ class Tiers:
         """
         if self.open_end:
             return (self.most - float(self.sizes[-1])) / REACH
-        return 0.0 if self.told_apart else self._on_curves[3]
+        return 0.0 if self.two_class else self._on_curves[3]
 
     @cached_property
     def open_end(self) -> bool:
@@ -133,12 +133,12 @@ class Tiers:
         small ones, which follow no curve, shares are what was told.
         """
         shares, covariance = self._on_curves[:2]
-        if self.told_apart:
+        if self.two_class:
             return np.maximum(self.shares, 0.0), np.diag(self.variance)
         return shares, covariance
 
     @cached_property
-    def told_apart(self) -> bool:
+    def two_class(self) -> bool:
         """Whether more was told of some tier than any curve makes of it, or many times what was
         told of the one below: by the error of a tier of which there are none, since that of what
         was told by chance is larger.
@@ -161,14 +161,14 @@ class Tiers:
         spread = free + self.variance
         off = self.shares - curve
         logs = -(np.log(spread) + off**2 / spread).sum(axis=1) / 2
-        belief = np.exp(logs - logs.max())
-        belief /= belief.sum()
+        weight = np.exp(logs - logs.max())
+        weight /= weight.sum()
         each = np.maximum(curve + free / spread * off, 0.0)  # (curves, tiers)
-        shares = belief @ each
-        inside = np.diag(belief @ (free * self.variance / spread))
+        shares = weight @ each
+        inside = np.diag(weight @ (free * self.variance / spread))
         apart = each - shares
-        covariance = inside + (belief[:, None] * apart).T @ apart
-        last = belief * each[:, -1]
+        covariance = inside + (weight[:, None] * apart).T @ apart
+        last = weight * each[:, -1]
         last /= max(float(last.sum()), 1e-300)
         size = float(last @ sizes)
         return shares, covariance, size, math.sqrt(float(last @ (sizes - size) ** 2))
@@ -202,17 +202,7 @@ class Tiers:
         return float(shares.sum() + 2 * math.sqrt(max(float(covariance.sum()), 0.0)))
 
 
-def _mean_size(low: int, high: int) -> float:
-    sizes = np.arange(low, high)
-    return float((1 / sizes).sum() / (1 / sizes**2).sum())
-
-
-def _middle(low: int, high: int) -> float:
-    """The mean of sizes as 1/C."""
-    return (high - low) / math.log(high / low)
-
-
-def left_above(seen: float, noise: float, cap: int, told: Tiers) -> tuple[float, float]:
+def left_above(seen: float, noise: float, cap: int, told: SizeBins) -> tuple[float, float]:
     """What a cap left of all that baskets hold, by what their tiers told, of the mean that baskets
     kept, which was seen with this variance; and how far that is open, as a part of it.
     """
@@ -223,11 +213,11 @@ def left_above(seen: float, noise: float, cap: int, told: Tiers) -> tuple[float,
         kept = max(kept, float(shares.sum()) * (cap - 1))
     doubt = float(beyond @ covariance @ beyond) / (kept + lost) ** 2
     doubt += noise * (lost / (kept * (kept + lost))) ** 2
-    open_to = math.hypot(float(shares[-1]) * told.spread, told.alike) / (kept + lost)
-    return kept / (kept + lost), math.hypot(min(math.sqrt(doubt), 1.0), open_to)
+    systematic = math.hypot(float(shares[-1]) * told.spread, told.alike) / (kept + lost)
+    return kept / (kept + lost), math.hypot(min(math.sqrt(doubt), 1.0), systematic)
 
 
-def told_alone(seen: float, cap: int, told: Tiers) -> float:
+def told_alone(seen: float, cap: int, told: SizeBins) -> float:
     """How far tiers alone, with no curve supposed of them, leave open how much a cap left out, as a
     part of all that baskets hold.
     """
@@ -236,18 +226,18 @@ def told_alone(seen: float, cap: int, told: Tiers) -> float:
     return math.sqrt(float(beyond**2 @ told.variance)) / (max(seen, 1e-9) + lost)
 
 
-def unlikeness(unevenness: float) -> float:
+def heterogeneity_at(log_sd: float) -> float:
     """How far items differ in what a cap takes, as a part of that, in baskets so uneven."""
-    return UNLIKE * min(1.0, unevenness / LIKE)
+    return HETEROGENEITY * min(1.0, log_sd / LIKE)
 
 
-def usual(unevenness: NDArray[Any]) -> NDArray[Any]:
+def usual(log_sd: NDArray[Any]) -> NDArray[Any]:
     """The logarithm of how probable so uneven baskets are, before anything is known of them."""
-    return np.asarray(-(((unevenness - USUAL) / OPEN) ** 2) / 2)
+    return np.asarray(-(((log_sd - USUAL) / OPEN) ** 2) / 2)
 
 
 @lru_cache(maxsize=512)
-def part_left(unevenness: float, seen: float, cap: int) -> float:
+def part_left(log_sd: float, seen: float, cap: int) -> float:
     """The part of all that baskets hold which a cap leaves, E[min(C, m)]/E[C], where the mean of
     min(C, m) is what was seen.
 
@@ -256,33 +246,22 @@ def part_left(unevenness: float, seen: float, cap: int) -> float:
     """
     if not 0 < seen < cap:
         return 1.0 if seen <= 0 else cap / MOST_MEAN
-    mean = _mean_where(lambda size: _kept(unevenness, size, cap) < seen)
-    return min(1.0, seen / mean)
-
-
-def _mean_where(below: Callable[[float], bool]) -> float:
-    """The mean size at which this stops to be so, by halving."""
-    low, high = math.log(1e-9), math.log(MOST_MEAN)
+    low, high = math.log(1e-9), math.log(MOST_MEAN)  # of the mean size, by halving
     for _ in range(50):
         middle = (low + high) / 2
-        low, high = (middle, high) if below(math.exp(middle)) else (low, middle)
-    return math.exp(low)
+        below = _kept(log_sd, math.exp(middle), cap) < seen
+        low, high = (middle, high) if below else (low, middle)
+    return min(1.0, seen / math.exp(low))
 
 
-def _kept(unevenness: float, mean: float, cap: int) -> float:
+def _kept(log_sd: float, mean: float, cap: int) -> float:
     """E[min(C, m)] = Σ P(C ≥ j) over j = 1…m."""
     from scipy.special import gammainc
 
-    means = _means(unevenness, mean)
-    above = gammainc(np.arange(1, cap + 1), means[:, None]).sum(axis=1)
-    return float(_levels()[1] @ above)
-
-
-def _means(unevenness: float, mean: float) -> Floats:
-    """The mean size of baskets at each place of the log-normal law."""
     places, weights = _levels()
-    means = mean * np.exp(unevenness * places)
-    return np.asarray(means * (mean / float(weights @ means)))
+    means = mean * np.exp(log_sd * places)  # at each place of the log-normal distribution
+    means = means * (mean / float(weights @ means))
+    return float(weights @ gammainc(np.arange(1, cap + 1), means[:, None]).sum(axis=1))
 
 
 @lru_cache(maxsize=1)

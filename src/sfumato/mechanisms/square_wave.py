@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from sfumato.mechanisms.number_rounds import NumberRounds
 from sfumato.mechanisms.windows import Windows
 
 
@@ -23,6 +24,7 @@ class SquareWave(Windows):
     """
 
     name = "square-wave"
+    rounds = NumberRounds()
     summary = "one number a person, for its distribution, quantiles and ranges"
 
     @classmethod

@@ -20,7 +20,8 @@ from sfumato.channels.questions import Question, Questions, System
 from sfumato.channels.window import Shape, standing_below
 from sfumato.domain import Attribute, Category, Cells, Columns, Domain, Numeric
 from sfumato.errors import ParameterError, SchemaError, Unanswerable, listing
-from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, safe_log
+from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, is_public, safe_log
+from sfumato.mechanisms.capabilities import PartialScope, PredictsErrors
 from sfumato.mechanisms.questions import free_column, whole_weights
 from sfumato.mechanisms.shares import kary_variance, scattered
 from sfumato.mechanisms.steps import Deal, Step, Window
@@ -39,7 +40,7 @@ MOST_WORDS = 4096  # values of a column of words
 
 
 @dataclass(frozen=True, repr=False)
-class Windows(Mechanism):
+class Windows(Mechanism, PartialScope, PredictsErrors):
     """One number of each person, reported in a window: c values, L reports from each on, weight a
     inside the window and b outside. Words have a window of one report: the word itself.
 
@@ -283,17 +284,17 @@ class Windows(Mechanism):
         )
         return System(self._private.shape, asked, float(self.gamma))
 
-    def foretold(
+    def predicted_variance(
         self, cells: Sequence[Cells], weights: NDArray[Any], shares: NDArray[Any]
     ) -> float | None:
         """The Fisher information of a report about the law on its grid, held together by steps of
         about a factor e, for `TYPICAL` people; less what holding the people fixed takes away.
         """
-        if len(cells) > 1 or self._is_public(cells[0]):
+        if len(cells) > 1 or is_public(self.domain, cells[0]):
             return None
         place = self._private.index(cells[0].attribute.name)
         if not isinstance(cells[0].attribute, Numeric):
-            return self._foretold_of_words(place, cells[0], weights, shares)
+            return self._variance_of_words(place, cells[0], weights, shares)
         shape, people = self.shapes[place], TYPICAL * self._weights[place] / ONE
         masses = np.maximum(shares @ shares_of(cells[0], shape.values, evenly=True), 1e-12)
         spread = np.diag(masses) - np.outer(masses, masses)
@@ -314,7 +315,7 @@ class Windows(Mechanism):
             "foretold",
         )
 
-    def _foretold_of_words(
+    def _variance_of_words(
         self, place: int, cells: Cells, weights: NDArray[Any], shares: NDArray[Any]
     ) -> float:
         """The variance of k-ary response, less what holding the people fixed takes away."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sfumato.domain import Cells
 from sfumato.errors import Unanswerable
 from sfumato.estimation.estimate import Estimate
-from sfumato.estimation.evidence import CountEvidence
+from sfumato.estimation.evidence import CountEvidence, is_nested
 from sfumato.mine.features import Problem
 from sfumato.model.evidence import LawEvidence
 
@@ -63,7 +63,7 @@ class TreeQuestions:
         counted = isinstance(problem.tables[0].evidence, CountEvidence)
         cells = math.prod(self.sizes) * problem.target.size
         # Bits of few columns say more of them than those of all, summed.
-        nested = problem.tables[0].evidence.nested
+        nested = is_nested(problem.tables[0].evidence)
         small = cells <= min(WHOLE_CELLS, max(self.source.rows, 1 << 12))
         self._whole = counted and nested and small
         self._free = not counted  # whether a question costs no scan

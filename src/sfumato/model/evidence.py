@@ -1,17 +1,21 @@
-"""What a fitted law says of the cells of a question, as evidence like any other."""
+"""What a fitted model says of the cells of a question, and of itemsets, as evidence like any
+other.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.domain import Cells
 from sfumato.estimation.evidence import Evidence, gathered
+from sfumato.estimation.supports.base import Measured
+from sfumato.estimation.supports.tabulated import TabulatedSupports
 
 KNOWN = 0.25  # the relative error up to which a share is known well enough for its slope
 OPEN = 0.5  # the relative error from which the logarithm of a share says how far it may reach
@@ -34,10 +38,10 @@ class LawEvidence(Evidence):
     """
 
     counts: NDArray[Any]  # the shape of the cells
-    spread: NDArray[Any]  # (*cells, coefficients, bends and sight)
+    spread: NDArray[Any]  # (*cells, coefficients, bends and unbiased)
     supposed: str | None = None
     bends: int = 0  # columns of what is left open beyond the slope at the law found
-    sight: int = 0  # the last columns: what reports alone leave open, if some cell needs it
+    unbiased: int = 0  # the last columns: what reports alone leave open, if some cell needs it
     most: NDArray[Any] | None = None  # the largest error that each cell can have, where known
 
     @property
@@ -53,9 +57,9 @@ class LawEvidence(Evidence):
 
     @cached_property
     def _rests_on_law(self) -> bool:
-        if not self.sight or self.counts.ndim < 2:
+        if not self.unbiased or self.counts.ndim < 2:
             return False
-        alone = np.sqrt((self.spread[..., -self.sight :] ** 2).sum(axis=-1))
+        alone = np.sqrt((self.spread[..., -self.unbiased :] ** 2).sum(axis=-1))
         return bool((self.counts + 2 * np.sqrt(self.squares) < UNSEEN * alone).any())
 
     @cached_property
@@ -69,9 +73,6 @@ class LawEvidence(Evidence):
             self.spread.reshape(self.counts.size, -1).T, self.counts.ravel(), 1.0, bound
         )
         return np.asarray((scaled**2).sum(axis=0)).reshape(self.counts.shape)
-
-    def covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
-        return float(self._summed(first[..., None])[:, 0] @ self._summed(second[..., None])[:, 0])
 
     def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
         return np.asarray((self._summed(first) * self._summed(second)).sum(axis=0))
@@ -90,7 +91,7 @@ class LawEvidence(Evidence):
         """The covariance of some cells that chance gives the law found, what else the reports
         leave open not counted.
         """
-        known = self.spread.shape[-1] - self.bends - self.sight
+        known = self.spread.shape[-1] - self.bends - self.unbiased
         chosen = self.spread.reshape(self.counts.size, -1)[cells, :known]
         return chosen @ chosen.T
 
@@ -124,7 +125,7 @@ class LawEvidence(Evidence):
         unit: NDArray[Any] | float,
         bound: NDArray[Any],
         parts: NDArray[Any] | bool = True,
-    ) -> NDArray[Any]:  # (coefficients, bends and sight, n) -> (coefficients and bends, n)
+    ) -> NDArray[Any]:  # (coefficients, bends and unbiased, n) -> (coefficients and bends, n)
         """Sums of the spread with as much of the bends as counts: all where the error is half of
         its size or more, nothing where it is a quarter or less. Draws of all coefficients move what
         is well known by more than the reports allow. `unit` is what one person more may weigh;
@@ -133,14 +134,14 @@ class LawEvidence(Evidence):
         """
         everyone = unit * self.counts.sum()
         small = np.where(parts, np.minimum(size, np.maximum(everyone - size, 0.0)), size)
-        ends = np.cumsum([len(summed) - self.bends - self.sight, self.bends])
-        known, bends, sight = np.split(summed, ends)
+        ends = np.cumsum([len(summed) - self.bends - self.unbiased, self.bends])
+        known, bends, unbiased = np.split(summed, ends)
         error = _length(known) / np.maximum(small, 1e-300)
         counted = np.clip((error - KNOWN) / KNOWN, 0.0, 1.0)
-        told = _within(np.concatenate([known, bends * counted]), known, sight)
-        stated, least = _length(told), np.maximum(_reach(error, small, sight), WHOLE * unit)
+        moved = _within(np.concatenate([known, bends * counted]), known, unbiased)
+        stated, least = _length(moved), np.maximum(_reach(error, small, unbiased), WHOLE * unit)
         open_at_all = np.where(stated > ROUNDING * size, stated, np.inf)
-        wide = told * np.maximum(least / open_at_all, 1.0)
+        wide = moved * np.maximum(least / open_at_all, 1.0)
         most = np.maximum(everyone / 2, _length(known))  # between nobody and all
         most = np.minimum(most, np.maximum(bound, WHOLE * unit))
         return np.asarray(wide * np.minimum(most / np.maximum(_length(wide), 1e-300), 1.0))
@@ -157,19 +158,19 @@ def far_out(counts: NDArray[Any], slopes: NDArray[Any]) -> bool:
     return bool((_length(slopes.T) > KNOWN * counts.ravel()).any())
 
 
-def _within(told: NDArray[Any], known: NDArray[Any], sight: NDArray[Any]) -> NDArray[Any]:
+def _within(moved: NDArray[Any], known: NDArray[Any], unbiased: NDArray[Any]) -> NDArray[Any]:
     """Sums with their bends, no longer than what reports alone leave open: a draw whose logarithms
     go several units out moves a rare share further than any report would let it.
     """
-    if not len(sight):
-        return told
-    most = np.maximum(_length(known), _length(sight))
-    return np.asarray(told * np.minimum(most / np.maximum(_length(told), 1e-300), 1.0))
+    if not len(unbiased):
+        return moved
+    most = np.maximum(_length(known), _length(unbiased))
+    return np.asarray(moved * np.minimum(most / np.maximum(_length(moved), 1e-300), 1.0))
 
 
-def _reach(error: NDArray[Any], size: NDArray[Any], sight: NDArray[Any]) -> NDArray[Any]:
+def _reach(error: NDArray[Any], size: NDArray[Any], unbiased: NDArray[Any]) -> NDArray[Any]:
     """How far sums may reach by their logarithms, as far as reports alone leave it open."""
-    return np.minimum(reach(size, error), _length(sight))
+    return np.minimum(reach(size, error), _length(unbiased))
 
 
 def reach(size: NDArray[Any], error: NDArray[Any]) -> NDArray[Any]:
@@ -182,3 +183,26 @@ def reach(size: NDArray[Any], error: NDArray[Any]) -> NDArray[Any]:
 
 def _length(rows: NDArray[Any]) -> NDArray[Any]:  # (n, sums) -> (sums,)
     return np.asarray(np.sqrt((rows**2).sum(axis=0)))
+
+
+@dataclass(frozen=True, eq=False)
+class ModelSupports(TabulatedSupports):
+    """Supports of itemsets from the law of each set of columns: within [0, 1], and never above
+    those of their subsets.
+
+    Where laws are fitted set by set, one may put more people into an itemset than another into its
+    subset; the smaller figure is kept, so supports fall with length as true ones do, and the larger
+    error: a figure is no surer than where it comes from.
+    """
+
+    shrunk: ClassVar[bool] = True
+
+    def measure(
+        self, itemsets: NDArray[np.int32], subsets: NDArray[np.int32], shorter: Measured
+    ) -> Measured:
+        found = super().measure(itemsets, subsets, shorter)
+        least = subsets[np.arange(len(subsets)), shorter.count[subsets].argmin(axis=1)]
+        count = np.minimum(found.count, shorter.count[least])
+        known = np.maximum(found.stderr, shorter.stderr[least])
+        stderr = np.where(count < found.count, known, found.stderr)
+        return replace(found, observed=count, count=count, stderr=stderr)

@@ -23,18 +23,17 @@ from sfumato.domain import Cells
 from sfumato.errors import FileError, Unanswerable
 from sfumato.files import OVERWRITE, write_whole, written
 from sfumato.mechanisms.base import Mechanism
-from sfumato.mechanisms.ranges import Ranges
 from sfumato.mechanisms.registry import from_spec
-from sfumato.model.fitted import answers_of, model_columns, tallies_of
+from sfumato.model.fitted import answers_of, joins_by_model, model_columns, tallies_of
 from sfumato.model.fitting import ROUGH, SMOOTH, Fit, refitted
 from sfumato.model.format import FORMAT, VERSION, read_model
+from sfumato.model.full_table import FullTable, full_tally
 from sfumato.model.local import Joined, interactions_over, likelihood_over, pairs_of
 from sfumato.model.model import Model
 from sfumato.model.numbers import NumberModel, NumberReports
 from sfumato.model.reports import Answers, Reports, Tallies
-from sfumato.model.whole import Whole, whole_tally
 from sfumato.observation import CellTally, Tally
-from sfumato.received import Received, slips_told
+from sfumato.received import Received, refuse_malformed
 
 MOST_COUNTS = 1 << 20
 MOST_COEFFICIENTS = 1 << 18  # of all pairs together that are written down; else they are learned
@@ -95,7 +94,7 @@ def _counts(model: Model) -> NDArray[Any]:
     if isinstance(reports, Answers | NumberReports):
         return reports.counts
     assert isinstance(reports, Tallies)
-    tally = whole_tally(reports.mechanism, reports.columns)
+    tally = full_tally(reports.mechanism, reports.columns)
     cells = max(math.prod(reports.shape), math.prod(tally.shape))
     if cells > MOST_COUNTS:
         raise Unanswerable(
@@ -125,7 +124,7 @@ def open_model(path: str | Path) -> Model:
     (600, True)
     """
     where = f"'{path}'" if isinstance(path, str | Path) else shown(path)
-    with slips_told(where):
+    with refuse_malformed(where):
         return model_from(read_model(path), where)
 
 
@@ -134,7 +133,7 @@ def model_from(given: Received, where: str) -> Model:
     mechanism = from_spec(given["release"].value)
     counts = np.array(given["counts"].numbers(MOST_COUNTS, least=0.0), dtype=np.float64)
     fitted_to = given["described"]["fitted_to"].value
-    if isinstance(mechanism, Ranges):
+    if joins_by_model(mechanism):
         asked = tuple(part.cells() for part in mechanism.private_reports)
         numbers = NumberReports(mechanism, _table(counts, CellTally(asked), where))
         law, joined = _law(given, numbers, 2), _joined(given, numbers)
@@ -199,8 +198,8 @@ def _reports(
     if isinstance(seen.channel, Questions) and isinstance(seen.tally, CellTally):
         asked = CellTally((*columns[:public], *seen.tally.cells))
         return answers_of(seen.channel, columns, public, _table(counts, asked, where))
-    tally = whole_tally(mechanism, columns)
-    return tallies_of(mechanism, columns, public, Whole(tally, _table(counts, tally, where)))
+    tally = full_tally(mechanism, columns)
+    return tallies_of(mechanism, columns, public, FullTable(tally, _table(counts, tally, where)))
 
 
 def _table(counts: NDArray[Any], tally: Tally, where: str) -> NDArray[Any]:

@@ -13,15 +13,13 @@ from numpy.typing import NDArray
 from sfumato.arguments import checked, shown
 from sfumato.channels.questions import Questions
 from sfumato.domain import Cells, Domain, Items
+from sfumato.engines.series import RoundSeries
 from sfumato.errors import ParameterError, Unanswerable
 from sfumato.mechanisms.base import Mechanism
-from sfumato.mechanisms.ranges import Ranges
-from sfumato.mechanisms.square_wave import SquareWave
+from sfumato.model.full_table import FullTable, counts_itself
 from sfumato.model.model import Model, is_dense, is_ordered
-from sfumato.model.numbers import NumberModel
+from sfumato.model.numbers import NumberModel, NumberReports
 from sfumato.model.reports import Answers, Reports, Tallies
-from sfumato.model.rounds import check_rounds, reports_of
-from sfumato.model.whole import Whole, counts_itself
 from sfumato.observation import CellTally
 from sfumato.source import Release, default_cells
 from sfumato.telling import Telling, silent
@@ -42,7 +40,7 @@ def fit_release(release: Release, order: int = 3, *, tell: Telling = silent) -> 
     """
     if not isinstance(order, int) or order not in (2, 3):
         raise ParameterError(f"order={shown(order)} is not fitted; use 2 or 3")
-    if isinstance(release.mechanism, Ranges):
+    if joins_by_model(release.mechanism):
         return fit_rounds([release], tell=tell)
     _check_whole(release)
     _check_copies(release)
@@ -59,12 +57,12 @@ def fit_rounds(releases: Sequence[Release], *, tell: Telling = silent) -> Model:
     """The law of numbers that groups of people were asked about one after the other, or all at
     once; of anything else there is one release.
     """
-    if len(releases) == 1 and not isinstance(releases[0].mechanism, Ranges):
+    if len(releases) == 1 and not joins_by_model(releases[0].mechanism):
         return fit_release(releases[0], tell=tell)
     for release in releases:
         _check_copies(release)
     if len(releases) > 1:
-        check_rounds(releases)
+        RoundSeries.of(releases)  # refused where some people may be in both
     reports = reports_of(releases)
     _check_enough(reports)
     people = sum(release.rows for release in releases)
@@ -72,8 +70,38 @@ def fit_rounds(releases: Sequence[Release], *, tell: Telling = silent) -> Model:
     return replace(NumberModel.of(reports, fitted_to), tell=tell)
 
 
+def joins_by_model(mechanism: Mechanism) -> bool:
+    """Whether what reports say of columns together is told by a fitted model alone."""
+    return mechanism.scope is not None and mechanism.scope.joins_by_model
+
+
+def reports_of(releases: Sequence[Release]) -> NumberReports:
+    """What groups of people who were asked one after the other reported, as if dealt at once."""
+    if any(release.domain.baskets for release in releases):
+        raise ParameterError(
+            "these are rounds of baskets, to which no model is fitted",
+            hint="mine them together: sfumato mine ROUND1 ROUND2 ROUND3, in Python "
+            "sf.mine([round1, round2, round3])",
+        )
+    last = [release.mechanism for release in releases if joins_by_model(release.mechanism)]
+    if len(last) != 1:
+        raise ParameterError(
+            f"{len(last)} of these {len(releases)} releases ask about two numbers at once; one "
+            "must",
+            hint="give the rounds of ranges: the first, and the one --after it",
+        )
+    questions, answers = last[0].private_reports
+    counts = np.zeros((questions.size, answers.size))
+    for release in releases:
+        cells = tuple(each.cells() for each in release.mechanism.private_reports)
+        table = np.asarray(release.counter.count(cells), np.float64)
+        counts[: table.shape[0], : table.shape[1]] += table
+    return NumberReports(last[0], counts)
+
+
 def _check_whole(release: Release) -> None:
-    if release.provenance.turn is not None and isinstance(release.mechanism, SquareWave):
+    design = release.mechanism.rounds
+    if release.provenance.turn is not None and design is not None and design.joins_by_model:
         raise Unanswerable(
             "this is round 1 of ranges, which asked nobody about two columns at once: round 2 is "
             "missing",
@@ -182,8 +210,8 @@ def _reports(
         return answers_of(seen.channel, columns, public, counts)
     shape = tuple(part.size for part in columns)
     if is_dense(shape, order) and counts_itself(release.mechanism):
-        whole = Whole(CellTally(columns), release.counter.count(columns))
-        return tallies_of(release.mechanism, columns, public, whole)
+        full = FullTable(CellTally(columns), release.counter.count(columns))
+        return tallies_of(release.mechanism, columns, public, full)
     ordered = tuple(map(is_ordered, columns))
     return Tallies(
         release.mechanism, columns, public, float(release.rows), ordered, _counted(release)
@@ -210,8 +238,8 @@ def answers_of(
 
 
 def tallies_of(
-    mechanism: Mechanism, columns: tuple[Cells, ...], public: int, whole: Whole
+    mechanism: Mechanism, columns: tuple[Cells, ...], public: int, full: FullTable
 ) -> Tallies:
     """Reports of which the counts of all columns at once are known."""
     ordered = tuple(map(is_ordered, columns))
-    return Tallies(mechanism, columns, public, whole.people, ordered, whole.part)
+    return Tallies(mechanism, columns, public, full.people, ordered, full.part)

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.channels.contrasts import Axes, Floats, Interactions, subsets
+from sfumato.memory import Recent
 from sfumato.model.fitting import FIRST_ORDER, Fit
 from sfumato.model.loglinear import LogLinear
 
@@ -34,23 +35,13 @@ class LaplaceMarginal(NamedTuple):
     spread: Floats  # (coefficients and trials, cells)
 
 
-class KeptMarginals:
-    """Marginals worked out before, the first forgotten where all together have too many entries."""
+def recent_marginals() -> Recent[LaplaceMarginal]:
+    """Marginals worked out before, as many as have not too many entries together."""
+    return Recent(KEPT, _entries)
 
-    def __init__(self) -> None:
-        self._found: dict[Axes, LaplaceMarginal] = {}
-        self._entries = 0
 
-    def get(self, axes: Axes) -> LaplaceMarginal | None:
-        """That of some axes, if it is known."""
-        return self._found.get(axes)
-
-    def put(self, axes: Axes, marginal: LaplaceMarginal) -> None:
-        """Keep that of some axes."""
-        while self._found and self._entries > KEPT:
-            self._entries -= self._found.pop(next(iter(self._found))).spread.size
-        self._found[axes] = marginal
-        self._entries += marginal.spread.size
+def _entries(marginal: LaplaceMarginal) -> int:
+    return marginal.spread.size
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +49,8 @@ class Laplace:
     """The normal law of a fit's errors."""
 
     fit: Fit
-    unheld: float = 0.0  # variance of interactions that the law leaves out, as a part of the pairs'
-    _kept: KeptMarginals = field(default_factory=KeptMarginals, init=False, repr=False)
+    unheld_scale: float = 0.0  # of the pairs' variance: that of interactions left out
+    _kept: Recent[LaplaceMarginal] = field(default_factory=recent_marginals, init=False, repr=False)
 
     @cached_property
     def _family(self) -> LogLinear:
@@ -82,7 +73,7 @@ class Laplace:
         floors = np.array(FLOORS)[orders - 1]
         own = len(fit.variances)
         floors[:own] = np.maximum(floors[:own], fit.variances)
-        floors[own:] = np.maximum(floors[own:], self.unheld * self._usual(own))
+        floors[own:] = np.maximum(floors[own:], self.unheld_scale * self._usual(own))
         precision = family.interactions.degrees**fit.roughness / floors[family.interactions.blocks]
         return np.linalg.cholesky(information + np.diag(precision))
 
@@ -122,11 +113,7 @@ class Laplace:
 
     def marginal(self, axes: Axes) -> LaplaceMarginal:
         """The cells of some axes (ascending)."""
-        found = self._kept.get(axes)
-        if found is None:
-            found = self._marginal(axes)
-            self._kept.put(axes, found)
-        return found
+        return self._kept.get(axes, lambda: self._marginal(axes))
 
     def _marginal(self, axes: Axes) -> LaplaceMarginal:
         from scipy.linalg import solve_triangular

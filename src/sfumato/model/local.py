@@ -60,7 +60,7 @@ class LocalFits:
     """
 
     reports: Reports
-    looser: float = 1.0
+    prior_scale: float = 1.0
     tell: Telling = silent
     known: Mapping[Axes, Joined] | None = None  # the pairs, where they were learned before
 
@@ -83,7 +83,7 @@ class LocalFits:
         variances = [self.pairs[p].variance if len(p) == 2 else FIRST_ORDER for p in held]
         start = np.concatenate([np.zeros(0), *map(self._known, held)])  # none of public axes alone
         found = refitted(likelihood, start, np.array(variances), roughness=self.roughness)
-        return loosened(found, self.looser)
+        return loosened(found, self.prior_scale)
 
     @property
     def roughness(self) -> float:

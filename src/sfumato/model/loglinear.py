@@ -10,8 +10,8 @@ from functools import cached_property
 import numpy as np
 
 from sfumato.channels.contrasts import Axes, Floats, Interactions
-from sfumato.model.measurement import Measurement, Reconstruction
-from sfumato.model.told import LEAST, Told, weighed
+from sfumato.channels.linear import squared
+from sfumato.model.measurement import LEAST, Measurement, Measurements, Reconstruction, weighed
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ class LogLinear:
         table = worth.reshape(shares.shape)
         means = (shares * table).sum(axis=1) / np.maximum(self.masses, LEAST)
         beyond = (table - means[:, None]).ravel() / np.maximum(law, LEAST)
-        return np.asarray(moves.T @ (beyond[:, None] * moves))
+        return squared(moves, beyond)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,31 +90,26 @@ class Likelihood:
     """
 
     family: LogLinear
-    told: Told
-    whole: tuple[Measurement, ...]  # measurements of all axes
+    parts: Measurements
+    full: tuple[Measurement, ...]  # measurements of all axes
 
     @classmethod
     def of(
         cls, family: LogLinear, measurements: Sequence[Measurement | Reconstruction]
     ) -> Likelihood:
         """The likelihood of all these measurements together."""
+        parts = Measurements.of(family.interactions, measurements, but=family.axes)
         answered = [part for part in measurements if isinstance(part, Measurement) and part.people]
-        told = Told(
-            family.interactions.shape,
-            family.interactions.ordered,
-            tuple(part for part in answered if part.axes != family.axes),
-            tuple(part for part in measurements if isinstance(part, Reconstruction)),
-        )
-        return cls(family, told, tuple(p for p in answered if p.axes == family.axes))
+        return cls(family, parts, tuple(p for p in answered if p.axes == family.axes))
 
     def means(self, law: Floats) -> Floats:  # (measured,)
         """The means of the features that were measured."""
-        return self.told.interactions.means(law[:, None])[:, 0]
+        return self.parts.interactions.means(law[:, None])[:, 0]
 
     def value(self, law: Floats) -> float:
         """The log-likelihood."""
-        total = self.told.value(self.means(law)) if self.told else 0.0
-        for part in self.whole:
+        total = self.parts.value(self.means(law)) if self.parts else 0.0
+        for part in self.full:
             chances = np.maximum(part.response.apply(law), LEAST)
             total += float(part.counts @ np.log(chances))
         return total
@@ -123,39 +118,38 @@ class Likelihood:
         """The gradient of the log-likelihood in the coefficients, and the information that such
         answers have on them on average.
         """
-        moves = self.family.moves(law)
-        size = self.family.interactions.size
-        gradient, information = np.zeros(size), np.zeros((size, size))
-        if self.told:
-            seen = self.told.expected(self.means(law))
-            slopes = self.told.interactions.means(moves)
-            gradient += seen.pull @ slopes
-            information += self.told.information(seen.weights, slopes)
-        for part in self.whole:
-            chances = np.maximum(part.response.apply(law), LEAST)
-            slopes = part.response.apply(moves)
-            gradient += (part.counts / chances) @ slopes
-            information += slopes.T @ (weighed(part.people, chances)[:, None] * slopes)
-        return gradient, information
+        return self._along(law, self.family.moves(law))
 
     def curvature(self, law: Floats) -> tuple[Floats, Floats]:  # (size,), (size, size)
         """The gradient, and how it falls along each coefficient: the information that these very
         answers have, which need not be positive far from the maximum.
         """
         moves = self.family.moves(law)
-        size = self.family.interactions.size
-        gradient, falls = np.zeros(size), np.zeros((size, size))
+        gradient, falls = self._along(law, moves, observed=True)
         worth = np.zeros(self.family.cells)  # how the likelihood moves with each cell's share
-        if self.told:
-            seen = self.told.observed(self.means(law))
-            slopes = self.told.interactions.means(moves)
-            gradient += seen.pull @ slopes
-            falls += self.told.information(seen.weights, slopes)
-            worth += self.told.interactions.energies(seen.pull[:, None])[:, 0]
-        for part in self.whole:
+        if self.parts:
+            pull = self.parts.pull(self.means(law))
+            worth += self.parts.interactions.energies(pull[:, None])[:, 0]
+        for part in self.full:
+            chances = np.maximum(part.response.apply(law), LEAST)
+            worth += part.response.adjoint(part.counts / chances)
+        return gradient, falls - self.family.bend(law, moves, worth)
+
+    def _along(
+        self, law: Floats, moves: Floats, *, observed: bool = False
+    ) -> tuple[Floats, Floats]:  # (size,), (size, size)
+        """The gradient along coefficients that move the cells so, and the information on them."""
+        size = moves.shape[1]
+        gradient, information = np.zeros(size), np.zeros((size, size))
+        if self.parts:
+            means, slopes = self.means(law), self.parts.interactions.means(moves)
+            gradient += self.parts.pull(means) @ slopes
+            weights = self.parts.weights(means, observed=observed)
+            information += self.parts.information(weights, slopes)
+        for part in self.full:
             chances = np.maximum(part.response.apply(law), LEAST)
             slopes = part.response.apply(moves)
             gradient += (part.counts / chances) @ slopes
-            falls += slopes.T @ (weighed(part.counts / chances, chances)[:, None] * slopes)
-            worth += part.response.adjoint(part.counts / chances)
-        return gradient, falls - self.family.bend(law, moves, worth)
+            seen = part.counts / chances if observed else part.people
+            information += squared(slopes, weighed(seen, chances))
+        return gradient, information

@@ -1,73 +1,23 @@
-"""Measurement: what was counted of reports about some axes of a table, and how the
-table made it.
+"""Measurement: what was counted of reports about some axes of a table, how the table made it, and
+what many of them say together of the means of its features (`channels.linear`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sfumato.channels import Channel
-from sfumato.channels.contrasts import Axes, Floats
+from sfumato.channels.contrasts import Axes, Floats, Interactions
+from sfumato.channels.linear import Block, Design, Linear, Response
 from sfumato.estimation.estimate import Estimate
 
-
-class Linear(Protocol):
-    """A linear map from the cells of some axes to the probabilities of answers."""
-
-    def apply(self, cells: Floats) -> Floats:  # (cells, …) -> (answers, …)
-        """The answers to be expected of these cells; a further axis is a batch."""
-
-    def adjoint(self, weights: Floats) -> Floats:  # (answers,) -> (cells,)
-        """For each cell, the expected weight of its answer."""
-
-
-@dataclass(frozen=True, eq=False)
-class Response:
-    """k-ary response: P(z, y) = base · p(z) + gain · p(z, cells that `groups` maps to y).
-
-    Without groups every cell is an answer of its own. z is the cell of public axes, which come
-    first and are reported as they are; without public axes there is one z.
-    """
-
-    gain: float
-    base: float
-    answers: int
-    groups: Sequence[int] | None = None  # (private cells,)
-    public: int = 1  # public cells
-
-    def apply(self, cells: Floats) -> Floats:
-        table = cells.reshape(self.public, -1, *cells.shape[1:])
-        folded = table if self.groups is None else self._folded(table)
-        result = self.gain * folded + self.base * table.sum(axis=1, keepdims=True)
-        return result.reshape(-1, *cells.shape[1:])
-
-    @cached_property
-    def _runs(self) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
-        """The cells by answer, where each answer's begin among them, and the answers there are."""
-        groups = np.asarray(self.groups)
-        order = np.argsort(groups, kind="stable")
-        present, starts = np.unique(groups[order], return_index=True)
-        return order, starts, present
-
-    def _folded(self, table: Floats) -> Floats:  # (public, cells, …) -> (public, answers, …)
-        """The sums of the cells of each answer, all at once: one by one they are most of the cost
-        of a fit over wide columns.
-        """
-        order, starts, present = self._runs
-        folded = np.zeros((self.public, self.answers, *table.shape[2:]))
-        folded[:, present] = np.add.reduceat(table[:, order], starts, axis=1)
-        return folded
-
-    def adjoint(self, weights: Floats) -> Floats:
-        table = weights.reshape(self.public, self.answers)
-        spread = table if self.groups is None else table[:, np.asarray(self.groups)]
-        return (self.gain * spread + self.base * table.sum(axis=1, keepdims=True)).ravel()
+LEAST = 1e-300  # of a chance whose logarithm is taken
+NOBODY = 1e-14  # a chance below this is 0 but for rounding: a public cell that nobody is in
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +40,7 @@ class Measurement:
 
     The expected counts are people · (response applied to the marginal of these axes).
 
-    >>> coin = Measurement.answered((0,), [60, 40], gain=0.5, base=0.25)
+    >>> coin = Measurement.answered((0,), [60, 40], Response(gain=0.5, base=0.25, answers=2))
     >>> coin.people, coin.response.apply(np.array([0.7, 0.3])).tolist()
     (100.0, [0.6, 0.4])
     """
@@ -101,19 +51,11 @@ class Measurement:
 
     @classmethod
     def answered(
-        cls,
-        axes: Axes,
-        counts: Sequence[float] | Floats,
-        *,
-        gain: float,
-        base: float,
-        groups: Sequence[int] | None = None,
-        public: int = 1,
+        cls, axes: Axes, counts: Sequence[float] | Floats, response: Response
     ) -> Measurement:
         """The answers of k-ary response about these axes, public cell by public cell."""
         found = np.asarray(counts, dtype=np.float64).ravel()
-        response = Response(gain, base, found.size // public, groups, public)
-        return cls(axes, response, found)
+        return cls(axes, replace(response, public=found.size // response.answers), found)
 
     @classmethod
     def counted(cls, axes: Axes, channel: Channel, tally: Floats) -> Measurement:
@@ -148,3 +90,123 @@ class Reconstruction:
         every = np.arange(found.value.size)
         covariance = usual.cell_covariance(every, sampling=True) / found.rows**2
         return cls(axes, found.value.ravel() / found.rows, covariance, found.rows)
+
+
+class Normal(NamedTuple):
+    """Means of some features that were reconstructed, and how much is known of them."""
+
+    places: np.ndarray  # (n,)
+    means: Floats  # (n,)
+    information: Floats  # (n, n)
+
+    @classmethod
+    def of(cls, interactions: Interactions, part: Reconstruction) -> Normal:
+        """Reconstructed shares as reconstructed means of features."""
+        matrix, places = interactions.features(part.axes)
+        covariance = matrix.T @ part.covariance @ matrix
+        # Directions in which nothing is uncertain (known columns) would be infinitely informative.
+        values, vectors = np.linalg.eigh(covariance)
+        least = 1e-9 * max(float(values[-1]), 1e-300)
+        information = (vectors / np.maximum(values, least)) @ vectors.T
+        return cls(places, part.shares @ matrix, information)
+
+
+@dataclass(frozen=True, eq=False)
+class Measurements:
+    """Measurements of parts of a table's axes, as one: a question about a few axes sees only the
+    means c of the features within them, so all counts are rows of one design over c.
+    """
+
+    shape: tuple[int, ...]
+    ordered: tuple[bool, ...]
+    answered: tuple[Measurement, ...]
+    reconstructed: tuple[Reconstruction, ...]
+
+    @classmethod
+    def of(
+        cls,
+        interactions: Interactions,
+        parts: Sequence[Measurement | Reconstruction],
+        but: Axes | None = None,
+    ) -> Measurements:
+        """Those of them to which somebody answered, but for those of all the axes `but`; the ones
+        about the same axes stand together.
+        """
+        answered = [p for p in parts if isinstance(p, Measurement) and p.people and p.axes != but]
+        places = {axes: place for place, axes in enumerate(dict.fromkeys(p.axes for p in answered))}
+        return cls(
+            interactions.shape,
+            interactions.ordered,
+            tuple(sorted(answered, key=lambda part: places[part.axes])),
+            tuple(part for part in parts if isinstance(part, Reconstruction)),
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.answered or self.reconstructed)
+
+    @cached_property
+    def interactions(self) -> Interactions:
+        """The interactions that some question held together."""
+        parts: Sequence[Measurement | Reconstruction] = (*self.answered, *self.reconstructed)
+        return Interactions.within_any(self.shape, self.ordered, {part.axes for part in parts})
+
+    @cached_property
+    def design(self) -> Design:
+        """How the chance of each answer moves with the means."""
+        by_axes: dict[Axes, list[Linear]] = {}
+        for part in self.answered:
+            by_axes.setdefault(part.axes, []).append(part.response)
+        blocks = [Block.over(self.interactions, axes, each) for axes, each in by_axes.items()]
+        return Design.of(self.interactions.size, blocks)
+
+    @cached_property
+    def _counts(self) -> Floats:  # (rows,)
+        return np.concatenate([np.zeros(0), *(part.counts for part in self.answered)])
+
+    @cached_property
+    def _people(self) -> Floats:  # (rows,)
+        sizes = [len(part.counts) for part in self.answered]
+        return np.repeat([part.people for part in self.answered], sizes)
+
+    @cached_property
+    def normals(self) -> tuple[Normal, ...]:
+        """What was reconstructed."""
+        return tuple(Normal.of(self.interactions, part) for part in self.reconstructed)
+
+    def _chances(self, means: Floats) -> Floats:  # (rows,)
+        return np.maximum(self.design.chances(means), LEAST)
+
+    def value(self, means: Floats) -> float:
+        """The log-likelihood."""
+        total = float(self._counts @ np.log(self._chances(means)))
+        for normal in self.normals:
+            away = means[normal.places] - normal.means
+            total -= 0.5 * float(away @ normal.information @ away)
+        return total
+
+    def pull(self, means: Floats) -> Floats:  # (measured,)
+        """How the log-likelihood moves with the means: Jᵀ(n/P)."""
+        result = self.design.adjoint(self._counts / self._chances(means))
+        for normal in self.normals:
+            result[normal.places] += normal.information @ (normal.means - means[normal.places])
+        return result
+
+    def weights(self, means: Floats, *, observed: bool = False) -> Floats:  # (rows,)
+        """The weight of each answer: on average people / chance; of these very answers count /
+        chance².
+        """
+        chances = self._chances(means)
+        return weighed(self._counts / chances if observed else self._people, chances)
+
+    def information(self, weights: Floats, slopes: Floats) -> Floats:
+        # (rows,), (measured, size) -> (size, size)
+        """The information on coefficients that move the means by these slopes."""
+        carried = self.design.carried(weights, slopes)
+        for normal in self.normals:
+            carried[normal.places] += normal.information @ slopes[normal.places]
+        return np.asarray(slopes.T @ carried)
+
+
+def weighed(numbers: Floats | float, chances: Floats) -> Floats:
+    """Numbers over chances; nothing where nobody can give the answer."""
+    return np.where(chances > NOBODY, numbers / chances, 0.0)

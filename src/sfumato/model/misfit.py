@@ -14,7 +14,7 @@ import numpy as np
 
 from sfumato.channels.contrasts import Floats
 from sfumato.model.fitting import Fit, determined
-from sfumato.model.told import NOBODY
+from sfumato.model.measurement import NOBODY
 
 CONTRADICTED = 3.5  # standard errors of Pearson's sum from which the reports contradict the law
 
@@ -46,10 +46,10 @@ def misfit(fit: Fit) -> float:
 def _sums(fit: Fit) -> Iterator[Pearson]:
     likelihood, law = fit.likelihood, fit.law
     table = law.reshape(likelihood.family.interactions.shape)
-    for part in (*likelihood.told.answered, *likelihood.whole):
+    for part in (*likelihood.parts.answered, *likelihood.full):
         rest = tuple(axis for axis in range(table.ndim) if axis not in part.axes)
         yield Pearson.of(part.counts, part.response.apply(table.sum(axis=rest).ravel()))
     means = likelihood.means(law)
-    for normal in likelihood.told.normals:
+    for normal in likelihood.parts.normals:
         away, size = means[normal.places] - normal.means, float(len(normal.means))
         yield Pearson(float(away @ normal.information @ away), size, 2 * size)

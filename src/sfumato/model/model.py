@@ -19,14 +19,13 @@ from sfumato.errors import ConvergenceWarning, ParameterError, Unanswerable, lis
 from sfumato.estimation.estimate import COUNT_COLUMNS, Estimate
 from sfumato.estimation.supports.base import Supports
 from sfumato.mechanisms.base import Mechanism
-from sfumato.model.evidence import LawEvidence, far_out
+from sfumato.memory import Recent
+from sfumato.model.evidence import LawEvidence, ModelSupports, far_out
 from sfumato.model.fitting import Fit, fit, loosened
-from sfumato.model.laplace import TRIALS, KeptMarginals, Laplace, LaplaceMarginal
+from sfumato.model.laplace import KEPT, TRIALS, Laplace, LaplaceMarginal, recent_marginals
 from sfumato.model.local import Joined, LocalFits, likelihood_over
 from sfumato.model.misfit import CONTRADICTED, misfit
-from sfumato.model.reports import Reports
-from sfumato.model.sight import sight
-from sfumato.model.supports import ModelSupports
+from sfumato.model.reports import Reports, unbiased_factors
 from sfumato.renderers.html import MOST_LINES
 from sfumato.result import Tabular
 from sfumato.source import Source
@@ -36,7 +35,6 @@ from sfumato.view import View
 DENSE_ENTRIES = 1 << 25  # cells × coefficients up to which one law of all columns is fitted
 DENSE_WORK = 1 << 32  # cells × coefficients²
 LOCAL_CELLS = 1 << 12  # of a question to a model of many columns
-KEPT = 1 << 24  # entries of what reports leave open that are remembered
 
 
 @checked
@@ -51,8 +49,8 @@ class Model(Source, Tabular):
 
     why_left_out: ClassVar[str] = "having too many cells"
     left_out_answers: ClassVar[str] = "fit it again with coarser cells"
-    looser: ClassVar[float] = 1.0  # times the variances learned of interactions
-    unheld: ClassVar[float] = 0.0  # of the variance of pairs: that of three columns, for errors
+    prior_scale: ClassVar[float] = 1.0  # times the variances learned of interactions
+    unheld_scale: ClassVar[float] = 0.0  # of pairs' variance: that of three, for errors
     mechanism: Mechanism  # that made the reports
     columns: tuple[Cells, ...]  # public first; what each axis of the reports stands for
     reports: Reports
@@ -61,8 +59,10 @@ class Model(Source, Tabular):
     known: Fit | None = None  # the law of all columns, where it was fitted before
     joined: Mapping[Axes, Joined] | None = None  # the pairs, where they were learned before
     tell: Telling = field(default=silent, repr=False)  # hears of laws that are being fitted
-    _kept: KeptMarginals = field(default_factory=KeptMarginals, init=False, repr=False)
-    _seen: dict[Axes, Floats] = field(default_factory=dict, init=False, repr=False)
+    _kept: Recent[LaplaceMarginal] = field(default_factory=recent_marginals, init=False, repr=False)
+    _left_open: Recent[Floats] = field(
+        default_factory=lambda: Recent(KEPT, np.size), init=False, repr=False
+    )
 
     def __post_init__(self) -> None:
         if self.order not in (2, 3):
@@ -97,7 +97,7 @@ class Model(Source, Tabular):
 
     @cached_property
     def _local(self) -> LocalFits:
-        return LocalFits(self.reports, self.looser, self.tell, self.joined)
+        return LocalFits(self.reports, self.prior_scale, self.tell, self.joined)
 
     @property
     def pairs(self) -> Mapping[Axes, Joined]:
@@ -113,22 +113,21 @@ class Model(Source, Tabular):
                 hint="ask about fewer columns at once",
             )
         if self.known is not None:
-            return Laplace(self.known, self.unheld)
+            return Laplace(self.known, self.unheld_scale)
         every = tuple(range(len(self.columns)))
         found = fit(likelihood_over(self.reports, every, self.order), tell=self.tell)
-        kept = loosened(found, self.looser) if self.looser > 1 else found
-        return Laplace(_converged(kept, "the law"), self.unheld)
+        kept = loosened(found, self.prior_scale) if self.prior_scale > 1 else found
+        return Laplace(_converged(kept, "the law"), self.unheld_scale)
 
     def marginal_of(self, axes: Axes) -> LaplaceMarginal:
         """The shares of the cells of some axes (ascending) and their errors."""
         if self.dense:
             return self.law.marginal(axes)
-        found = self._kept.get(axes)
-        if found is None:
-            wide = self._widened(axes)
-            found = self._local_law(wide).marginal(tuple(map(wide.index, axes)))
-            self._kept.put(axes, found)
-        return found
+        return self._kept.get(axes, lambda: self._local_marginal(axes))
+
+    def _local_marginal(self, axes: Axes) -> LaplaceMarginal:
+        wide = self._widened(axes)
+        return self._local_law(wide).marginal(tuple(map(wide.index, axes)))
 
     def _widened(self, axes: Axes) -> Axes:
         """These axes, and for each that no report speaks of among them the smallest one beside
@@ -164,7 +163,7 @@ class Model(Source, Tabular):
             )
         names = listing(self.columns[axis].name for axis in axes)
         found = _converged(self._local.fit(axes), f"the law of {names}")
-        return Laplace(found, self.unheld)
+        return Laplace(found, self.unheld_scale)
 
     @property
     def fitted_order(self) -> int:
@@ -174,17 +173,17 @@ class Model(Source, Tabular):
     def supposed(self, axes: Axes) -> str | None:
         """What an answer about these axes assumes beyond the reports."""
         private = tuple(axis for axis in axes if axis >= self.reports.public)
-        told = self._told(private)
+        order = self._measured_order(private)
         if self.contradicted:
             return (
                 f"no interaction of more than {self.fitted_order} columns, which the reports "
                 "contradict"
             )
-        if len(private) <= told:
+        if len(private) <= order:
             return None
-        if told == 1:
+        if order == 1:
             return "columns that no question joined to be independent"
-        return f"no interaction of more than {told} columns"
+        return f"no interaction of more than {order} columns"
 
     @cached_property
     def contradicted(self) -> bool:
@@ -194,11 +193,17 @@ class Model(Source, Tabular):
         return self.dense and misfit(self.law.fit) > CONTRADICTED
 
     @property
-    def told(self) -> int:
+    def measured_order(self) -> int:
         """The order up to which the reports told of every interaction that the laws hold."""
-        return self._told(tuple(range(self.reports.public, len(self.columns))))
+        return self._measured_order(tuple(range(self.reports.public, len(self.columns))))
 
-    def _told(self, axes: Axes) -> int:
+    @property
+    def told(self) -> int:
+        """What `measured_order` was called."""
+        warnings.warn("Model.told is now Model.measured_order", DeprecationWarning, stacklevel=2)
+        return self.measured_order
+
+    def _measured_order(self, axes: Axes) -> int:
         """The order up to which reports told of every interaction of these axes, and laws hold it:
         what joins more columns was never heard, whatever the order that was fitted.
         """
@@ -212,7 +217,7 @@ class Model(Source, Tabular):
         axes = tuple(sorted(places))
         found = self.marginal_of(axes)
         shape = tuple(self.reports.shape[axis] for axis in axes)
-        seen = self._sight(axes, found)
+        seen = self._unbiased(axes, found)
         whole = LawEvidence(
             found.share.reshape(shape) * self.rows,
             np.concatenate([found.spread.T, seen], axis=1).reshape(*shape, -1) * self.rows,
@@ -231,15 +236,11 @@ class Model(Source, Tabular):
             return self.columns[self._axes[part.name]]
         return self.cells(part.name)
 
-    def _sight(self, axes: Axes, found: LaplaceMarginal) -> Floats:  # (cells, n)
+    def _unbiased(self, axes: Axes, found: LaplaceMarginal) -> Floats:  # (cells, n)
         """What reports alone leave open, where the law leaves some cell as open as it is large."""
-        if axes not in self._seen:
-            while sum(each.size for each in self._seen.values()) > KEPT:
-                self._seen.pop(next(iter(self._seen)))
-            needed = far_out(found.share, found.spread[:-TRIALS].T)
-            none = np.zeros((len(found.share), 0))
-            self._seen[axes] = sight(self.reports, axes, found.share) if needed else none
-        return self._seen[axes]
+        if not far_out(found.share, found.spread[:-TRIALS].T):
+            return np.zeros((len(found.share), 0))
+        return self._left_open.get(axes, lambda: unbiased_factors(self.reports, axes, found.share))
 
     def _axis(self, part: Cells) -> int:
         if part.name not in self._axes:

@@ -8,28 +8,28 @@ reports show it, whatever the others are. Words have a cell each.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels.contrasts import Axes, Floats, Interactions
+from sfumato.channels.linear import Response
 from sfumato.channels.window import Windowed
 from sfumato.domain import Attribute, Cells, Domain, Numeric
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.smooth import SmoothEvidence
 from sfumato.mechanisms.questions import Asked
-from sfumato.mechanisms.ranges import Ranges, cells_from, joined_starts
+from sfumato.mechanisms.ranges import cells_from, joined_starts
+from sfumato.memory import Recent
 from sfumato.model.evidence import LawEvidence, reach
 from sfumato.model.laplace import ORDER, TRIALS
 from sfumato.model.measurement import Measurement, Reconstruction
 from sfumato.model.model import LOCAL_CELLS, Model
-
-T = TypeVar("T")
 
 FAINT = 1e-9  # the share of a cell below which nothing is known of where its people are
 MOST_WORK = 1 << 34  # cells × coefficients² up to which one law of all numbers is fitted
@@ -43,7 +43,7 @@ REMEMBERED = 64  # ranges of one number of which what was found is kept
 class NumberReports:
     """The counts of answers about one column and about two, which are all that the reports say."""
 
-    mechanism: Ranges
+    mechanism: Any  # one that asks about pairs of columns, such as ranges
     counts: Floats  # (questions, answers)
     together: ClassVar[bool] = True
 
@@ -103,41 +103,30 @@ class NumberReports:
         if self.ordered[axis]:
             return Reconstruction((axis,), *self.alone(self.columns[axis]), self.people)
         words = self.shape[axis]
-        gain, base = self._response(words)
-        return Measurement.answered((axis,), self.counts[axis, :words], gain=gain, base=base)
-
-    def _response(self, answers: int) -> tuple[float, float]:
-        """What k-ary response of so many answers adds to the true one, and what any has."""
-        total = float(self.mechanism.gamma) + answers - 1
-        return (float(self.mechanism.gamma) - 1) / total, 1 / total
+        response = Response.kary(float(self.mechanism.gamma), words, words)
+        return Measurement.answered((axis,), self.counts[axis, :words], response)
 
     def measurements(self, axes: Axes) -> tuple[Measurement | Reconstruction, ...]:
         found = [replace(self._singles[axis], axes=(place,)) for place, axis in enumerate(axes)]
         first = len(self.asked)
         for question, counts in zip(self.mechanism.pairs, self.counts[first:], strict=True):
             inside = tuple(axis for axis in question.columns if axis in axes)
-            told = self._told(question, counts[: question.answers], inside)
-            if told is not None:
+            if inside and (question.map is None or len(inside) == 2):
                 places = tuple(axes.index(axis) for axis in inside)
-                found.append(Measurement.answered(places, **told))
+                summed, response = self._answered(question, counts[: question.answers], inside)
+                found.append(Measurement.answered(places, summed, response))
         return tuple(found)
 
     def unbiased(self, axes: Axes) -> Floats | None:
         return None  # the measurements of any numbers are all that the reports say of them
 
-    def _told(self, question: Asked, counts: Floats, inside: Axes) -> dict[str, Any] | None:
-        """What the answers about two columns say of those that are asked about; None for
-        nothing.
-        """
-        answers = question.answers
-        gain, base = self._response(answers)
-        if len(inside) == 2:
-            return {"counts": counts, "gain": gain, "base": base, "groups": question.map}
-        if not inside or question.map is not None:
-            return None
-        table = counts.reshape([self.shape[axis] for axis in question.columns])
-        summed = table.sum(axis=1 - question.columns.index(inside[0]))
-        return {"counts": summed, "gain": gain, "base": base * answers / len(summed)}
+    def _answered(self, question: Asked, counts: Floats, inside: Axes) -> tuple[Floats, Response]:
+        """The counts of answers about two columns, summed to those that are asked about."""
+        gamma, groups = float(self.mechanism.gamma), question.map
+        if len(inside) == 1:
+            table = counts.reshape([self.shape[axis] for axis in question.columns])
+            counts = table.sum(axis=1 - question.columns.index(inside[0]))
+        return counts, Response.kary(gamma, question.answers, len(counts), groups)
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,11 +199,15 @@ class NumberModel(Model):
     left_out_answers: ClassVar[str] = (
         "the release about one number by public columns: a model joins what is not public"
     )
-    looser: ClassVar[float] = 4.0
-    unheld: ClassVar[float] = 0.5
+    prior_scale: ClassVar[float] = 4.0
+    unheld_scale: ClassVar[float] = 0.5
     reports: NumberReports
-    _placed: dict[Any, WithinCells] = field(default_factory=dict, init=False, repr=False)
-    _counted: dict[Any, Estimate] = field(default_factory=dict, init=False, repr=False)
+    _placed: Recent[WithinCells] = field(
+        default_factory=lambda: Recent(REMEMBERED), init=False, repr=False
+    )
+    _counted: Recent[Estimate] = field(
+        default_factory=lambda: Recent(REMEMBERED), init=False, repr=False
+    )
 
     @classmethod
     def of(
@@ -255,7 +248,7 @@ class NumberModel(Model):
     def _estimate(self, cells: tuple[Cells, ...]) -> Estimate:
         if len(cells) > 1:
             return self._found(cells)
-        return _remembered(self._counted, cells[0].key, lambda: self._found(cells))
+        return self._counted.get(cells[0].key, lambda: self._found(cells))
 
     def _found(self, cells: tuple[Cells, ...]) -> Estimate:
         places = [self._axis(part) for part in cells]
@@ -263,7 +256,7 @@ class NumberModel(Model):
         shape = tuple(self.reports.shape[axis] for axis in axes)
         found, order = self.marginal_of(axes), [axes.index(place) for place in places]
         law = found.share.reshape(shape).transpose(order)
-        seen = self._sight(axes, found)
+        seen = self._unbiased(axes, found)
         rows = np.concatenate([found.spread.T, seen], axis=1)
         spread = rows.reshape(*shape, -1).transpose(*order, len(order))
         parts = [self._parts(axis, part) for axis, part in zip(places, cells, strict=True)]
@@ -318,7 +311,7 @@ class NumberModel(Model):
 
     def _parts(self, axis: int, part: Cells) -> WithinCells:
         """Which part of each cell's people lies in each asked cell, and how sure that is."""
-        return _remembered(self._placed, part.key, lambda: self._place(axis, part))
+        return self._placed.get(part.key, lambda: self._place(axis, part))
 
     def _place(self, axis: int, part: Cells) -> WithinCells:
         number, starts = self.reports.asked[axis], self.reports.mechanism.starts[axis]
@@ -333,15 +326,6 @@ class NumberModel(Model):
         lengths = np.diff([*firsts.tolist(), number.size]).astype(np.float64)
         known = self.marginal_of((axis,)).share
         return _spread_out(part.size, asked, cell, (shares, covariance, lengths), known)
-
-
-def _remembered(kept: dict[Any, T], key: Any, make: Callable[[], T]) -> T:
-    """What is kept under a key, made if it is not; the oldest makes room."""
-    if key not in kept:
-        while len(kept) >= REMEMBERED:
-            kept.pop(next(iter(kept)))
-        kept[key] = make()
-    return kept[key]
 
 
 def _spread_out(
@@ -389,7 +373,7 @@ def _by_fewer(found: LawEvidence, fewer: Estimate, part: Sequence[int]) -> Float
     nobody, one person who is like everyone says what c is.
     """
     rest = tuple(axis for axis in range(found.counts.ndim) if axis not in part)
-    slopes = found.spread[..., : found.spread.shape[-1] - found.bends - found.sight]
+    slopes = found.spread[..., : found.spread.shape[-1] - found.bends - found.unbiased]
     alone = found.counts.sum(axis=tuple(part), keepdims=True) / found.counts.sum()
     people = found.counts.sum(axis=rest, keepdims=True) + 1.0
     # A few below nobody, where the mean is put right, and others would be more than all.
@@ -429,12 +413,12 @@ def _within(table: Floats, inside: Sequence[Floats]) -> Floats:
 @dataclass(frozen=True, eq=False)
 class LawOfCells:
     """A law over cells, and columns whose products are its covariances, with as many bends and
-    columns of sight as `LawEvidence` has.
+    unbiased columns as `LawEvidence` has.
     """
 
     law: Floats  # (*cells)
     spread: Floats  # (*cells, n)
-    sight: int
+    unbiased: int
     rows: int
 
     def own(self, parts: Sequence[WithinCells]) -> list[Floats]:  # (*asked cells, n) each
@@ -447,7 +431,7 @@ class LawOfCells:
             others = [np.eye(self.law.shape[axis]) if p is part else p.inside for p in parts]
             people = _within(self.law[..., None], others)[..., 0]
             counts, spread = people * self.rows, _within(self.spread, others) * self.rows
-            seen = LawEvidence(counts, spread, None, TRIALS, self.sight)
+            seen = LawEvidence(counts, spread, None, TRIALS, self.unbiased)
             for table in (people, np.sqrt(seen.squares) / self.rows):
                 moved = np.tensordot(part.roots, table, axes=(1, axis))  # (asked, n, *others)
                 found.append(np.moveaxis(np.moveaxis(moved, 1, -1), 0, axis))

@@ -1,4 +1,6 @@
-"""Reports: what was observed of the records, and what that says of any few columns alone."""
+"""Reports: what was observed of the records, and what that says of any few columns alone: as
+measurements for a model, and as the errors that are left without one.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,10 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from sfumato.channels.contrasts import Axes, Floats
-from sfumato.channels.questions import Question, Questions, System
+from sfumato.channels.contrasts import Axes, Floats, Interactions
+from sfumato.channels.linear import Response
+from sfumato.channels.margins import margin_consistent
+from sfumato.channels.questions import Question, Questions, System, pools_of
 from sfumato.domain import Cells
 from sfumato.errors import Unanswerable
 from sfumato.estimation.adjust import clip_and_scale
@@ -19,7 +23,8 @@ from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import CountEvidence
 from sfumato.estimation.reading import evidence_of, usual_evidence
 from sfumato.mechanisms.base import Mechanism
-from sfumato.model.measurement import Measurement, Reconstruction
+from sfumato.memory import Recent
+from sfumato.model.measurement import Measurement, Measurements, Reconstruction
 from sfumato.observation import CellTally, Observation, Tally
 
 RECONSTRUCTED = 1024  # cells whose covariance is written down
@@ -85,8 +90,8 @@ class Answers:
     together: ClassVar[bool] = True
     _kept: dict[tuple[int, Axes], Floats] = field(default_factory=dict, init=False, repr=False)
     _unbiased: dict[Axes, Floats | None] = field(default_factory=dict, init=False, repr=False)
-    _said: dict[Axes, tuple[Measurement | Reconstruction, ...]] = field(
-        default_factory=dict, init=False, repr=False
+    _said: Recent[tuple[Measurement | Reconstruction, ...]] = field(
+        default_factory=lambda: Recent(SAID), init=False, repr=False
     )
 
     @cached_property
@@ -102,43 +107,34 @@ class Answers:
         shown = self.counts.sum(axis=(-2, -1)).sum(axis=rest)
         return np.atleast_1d(shown).ravel() / max(self.people, 1.0)
 
-    @cached_property
-    def _asked(self) -> list[tuple[int, int, bool]]:
-        """The axes of each question as bits, its answers, and whether it is folded."""
-        bits = [sum(1 << axis + self.public for axis in q.axes) for q in self.questions]
-        return [
-            (own, question.answers, question.groups is not None)
-            for own, question in zip(bits, self.questions, strict=True)
-        ]
-
     def measurements(self, axes: Axes) -> tuple[Measurement | Reconstruction, ...]:
         """What questions say of these axes. Folded ones that hold others too say nothing of them
         alone, and much by least squares over all questions: where that is known, it is all.
         """
-        if axes not in self._said:  # a law, its errors and its sight ask one after the other
-            while len(self._said) >= SAID:
-                self._said.pop(next(iter(self._said)))
-            self._said[axes] = self._says(axes)
-        return self._said[axes]
+        # A law and its errors ask one after the other.
+        return self._said.get(axes, lambda: self._says(axes))
 
     def _says(self, axes: Axes) -> tuple[Measurement | Reconstruction, ...]:
-        wanted = sum(1 << axis for axis in axes)
-        beyond = any(folded and own & wanted not in (0, own) for own, _, folded in self._asked)
-        whole = self._reconstructed(axes) if beyond else None
-        return self._answered(axes, wanted) if whole is None else (whole,)
+        wanted = sum(1 << axis - self.public for axis in axes if axis >= self.public)
+        beyond = any(
+            question.groups is not None and question.bits & wanted not in (0, question.bits)
+            for question in self.questions
+        )
+        every = self._reconstructed(axes) if beyond else None
+        return self._answered(axes) if every is None else (every,)
 
-    def _answered(self, axes: Axes, wanted: int) -> tuple[Measurement, ...]:
-        """The answers to questions about these axes, as bits, those together that say the same."""
+    def _answered(self, axes: Axes) -> tuple[Measurement, ...]:
+        """The answers to questions about these axes, those together that say the same."""
+        shown = tuple(axis for axis in axes if axis < self.public)
+        own = tuple(axis - self.public for axis in axes if axis >= self.public)
         found = []
-        pooled: dict[tuple[int, int], list[int]] = {}
-        for number, (own, answers, folded) in enumerate(self._asked):
-            inside = own & wanted
-            if folded and inside == own:
-                found.append(self._measured(axes, own, [number], self.questions[number].groups))
-            elif inside and not folded:
-                pooled.setdefault((inside, answers), []).append(number)
-        for (inside, _), numbers in pooled.items():
-            found.append(self._measured(axes, inside, numbers))
+        for pool, numbers in pools_of(self.questions, own).items():
+            inside = tuple(axis + self.public for axis in pool.axes)
+            cells = math.prod(self.shape[axis] for axis in inside)
+            counts = np.sum([self._counts(number, inside, shown) for number in numbers], axis=0)
+            response = Response.kary(self.gamma, pool.answers, cells, pool.groups)
+            places = tuple(axes.index(axis) for axis in (*shown, *inside))
+            found.append(Measurement.answered(places, counts, response))
         return tuple(found)
 
     def _reconstructed(self, axes: Axes) -> Reconstruction | None:
@@ -184,32 +180,10 @@ class Answers:
         channel = Questions(self._system.about(own), own, every, sizes)
         return CountEvidence(self._all_people, channel)
 
-    def _measured(
-        self,
-        axes: Axes,
-        bits: int,
-        numbers: Sequence[int],
-        groups: Sequence[int] | None = None,
-    ) -> Measurement:
-        """What some questions say of those axes that they ask about, as one measurement."""
-        inside = tuple(axis for axis in axes if bits >> axis & 1)
-        counts = sum(self._counts(number, inside, axes) for number in numbers)
-        answers = self.questions[numbers[0]].answers
-        cells = math.prod(self.shape[axis] for axis in inside)
-        shown = tuple(axis for axis in axes if axis < self.public)
-        total = self.gamma + answers - 1
-        return Measurement.answered(
-            tuple(axes.index(axis) for axis in (*shown, *inside)),
-            np.asarray(counts),
-            gain=(self.gamma - 1) / total,
-            base=(1.0 if groups is not None else answers / cells) / total,
-            groups=groups,
-            public=math.prod(self.shape[axis] for axis in shown),
-        )
-
-    def _counts(self, number: int, inside: Axes, axes: Axes) -> Floats:
-        """The counts of a question's answers, summed to the axes that are asked about."""
-        shown = tuple(axis for axis in axes if axis < self.public)
+    def _counts(self, number: int, inside: Axes, shown: Axes) -> Floats:
+        """The counts of a question's answers, summed to the axes that are asked about, by those
+        public cells that are.
+        """
         key = (number, (*shown, *inside))
         if key not in self._kept:
             question = self.questions[number]
@@ -279,13 +253,52 @@ class Tallies:
         if plain:
             return (Measurement.counted(every, seen.channel.settle(tally), tally),)
         people = round(self.people)
-        seen = replace(seen, channel=seen.channel.levelled)
+        seen = replace(seen, channel=margin_consistent(seen.channel))
         found = Estimate(cells, people, evidence_of(seen, tally, cells))
         usual = Estimate(cells, people, usual_evidence(seen, tally, cells))
         return (Reconstruction.of(every, found, usual),)
 
     def unbiased(self, axes: Axes) -> Floats | None:
         return None  # the measurement of any axes is all that the reports say of them
+
+
+def unbiased_factors(
+    reports: Reports, axes: Axes, share: Floats
+) -> Floats:  # (cells,) -> (cells, n)
+    """Columns whose products are the covariances of shares that reports alone leave to the cells of
+    some axes (ascending), at a law of these shares: the inverse information, all laws being as
+    likely.
+
+    The mean of a feature that nothing was reported of is as open as features are: their mean square
+    is 1. Where the cells are too many, each is left as open as a share can be.
+    """
+    if len(share) > RECONSTRUCTED:
+        return np.full((len(share), 1), 0.5)
+    unbiased = reports.unbiased(axes)
+    if unbiased is not None:
+        chance = (np.diag(share) - np.outer(share, share)) / reports.people
+        values, vectors = np.linalg.eigh(unbiased + chance)
+        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+    shape = tuple(reports.shape[axis] for axis in axes)
+    every = Interactions.up_to(shape, tuple(reports.ordered[axis] for axis in axes), len(axes))
+    known = np.eye(every.size) + _information(every, reports.measurements(axes), share)
+    features = every.features(tuple(range(len(axes)))).matrix
+    rows = np.linalg.solve(np.linalg.cholesky(known), features.T)
+    return np.asarray(rows.T / len(share))
+
+
+def _information(
+    every: Interactions, measurements: Sequence[Measurement | Reconstruction], share: Floats
+) -> Floats:  # (size, size)
+    """What measurements say of the means of all features."""
+    result = np.zeros((every.size, every.size))
+    parts = Measurements.of(every, measurements)
+    if parts:
+        own = parts.interactions
+        places = np.concatenate([every.places(part) for part in own.sets])
+        weights = parts.weights(own.means(share[:, None])[:, 0])
+        result[np.ix_(places, places)] = parts.information(weights, np.eye(own.size))
+    return result
 
 
 def _is_plain(seen: Observation, cells: Sequence[Cells]) -> bool:

@@ -21,9 +21,7 @@ from sfumato.arguments import checked
 from sfumato.domain import Items
 from sfumato.errors import listing
 from sfumato.mechanisms.base import Mechanism
-from sfumato.mechanisms.item_set import ItemSet
 from sfumato.plan.prediction import Item, itemset_variance
-from sfumato.plan.rounds import InRounds, calls, commands
 from sfumato.plan.sample_sizes import SampleSizes
 from sfumato.plan.workload import ASSUMPTIONS
 from sfumato.privacy.guarantee import Gamma, Guarantee, rounded_up
@@ -75,8 +73,8 @@ class Candidate(Shown):
         stated = f"--gamma {_decimal((promise or self.guarantee).gamma)}"
         by = ("--schema", schema) if items is None else ("--items", items)
         read = "" if by[1] is None else f" {by[0]} {quote(fspath(by[1]))}"
-        if isinstance(self.mechanism, InRounds):
-            return commands(quote(fspath(data)), read, stated)
+        if self.mechanism.in_rounds:
+            return _commands(quote(fspath(data)), read, stated)
         given = "".join(f" --{name} {quote(value)}" for name, value in self.options.items())
         return (
             f"sfumato perturb {quote(fspath(data))}{read} --mechanism {self.mechanism.name}{given} "
@@ -92,8 +90,8 @@ class Candidate(Shown):
         """
         gamma = _decimal((promise or self.guarantee).gamma)
         by = "" if schema is None else f", schema={schema}"
-        if isinstance(self.mechanism, InRounds):
-            return calls(f"{data}{by}", f"gamma={gamma}")
+        if self.mechanism.in_rounds:
+            return _calls(f"{data}{by}", f"gamma={gamma}")
         if not self.options:
             return (f'sf.perturb({data}, "{self.mechanism.name}", gamma={gamma}{by})',)
         domain = f"sf.propose_schema({data})" if schema is None else schema
@@ -117,7 +115,7 @@ class Candidate(Shown):
         """What is said before noise is drawn where the answer would be useless; else None."""
         if self.error <= USELESS:
             return None
-        if isinstance(self.mechanism, InRounds):
+        if self.mechanism.in_rounds:
             return basket_warning(self.mechanism, self.rows)
         together = len(self.supports) > 1
         off = _figures(100 * self.supports[together])
@@ -160,11 +158,36 @@ class Candidate(Shown):
         return said
 
 
-def basket_warning(mechanism: ItemSet, rows: int, at_support: float = 0.02) -> str | None:
+def _commands(data: str, read: str, promise: str) -> str:
+    """What to type for all rounds, in the shell's words."""
+    start = f"sfumato perturb {data}{read} --round"
+    return (
+        f"{start} 1 {promise} -o round1.parquet && "
+        f"{start} 2 --after round1.parquet -o round2.parquet && "
+        f"{start} 3 --after round1.parquet --after round2.parquet -o round3.parquet"
+    )
+
+
+def _calls(data: str, promise: str) -> tuple[str, ...]:
+    """The same in Python."""
+    return (
+        f"one = sf.perturb({data}, round=1, {promise})",
+        f"two = sf.perturb({data}, round=2, after=one)",
+        f"three = sf.perturb({data}, round=3, after=[one, two])",
+    )
+
+
+def _unforeseen(mechanism: Mechanism) -> tuple[str, ...]:
+    """What the predicted errors of a mechanism leave out, in plain words."""
+    return () if mechanism.prediction is None else mechanism.prediction.unforeseen
+
+
+def basket_warning(mechanism: Mechanism, rows: int, at_support: float = 0.02) -> str | None:
     """What is said before noise is drawn where reports of baskets would tell nothing of an itemset
     of this support: of two items in rounds, and of one where everyone is asked once; else None.
     """
-    in_rounds = isinstance(mechanism, InRounds)
+    in_rounds, law = mechanism.in_rounds, mechanism.symbol_law
+    assert law is not None
     attribute = next(each for each in mechanism.domain.private if isinstance(each, Items))
     length = min(1 + in_rounds, attribute.size)
     items = [Item(attribute.name, place) for place in range(length)]
@@ -173,7 +196,7 @@ def basket_warning(mechanism: ItemSet, rows: int, at_support: float = 0.02) -> s
     if off / at_support <= USELESS:
         return None
     what = "an item" if length == 1 else "two items together"
-    what = "a candidate" if any(len(each) > 1 for each in mechanism.candidates) else what
+    what = "a candidate" if any(len(each) > 1 for each in law.itemsets) else what
     below = f" below {_percent(off / USELESS)} of the people" if off < USELESS else ""
     return (
         f"with {rows:,} people the support of {what} is off by {_figures(100 * off)} points"
@@ -264,7 +287,7 @@ class Plan(Result):
             f"{_percent(best.error)} from {self.rows:,} people",
             self.promise(),
         ]
-        unforeseen = () if self.once else best.mechanism.unforeseen  # of rounds it is foreseen
+        unforeseen = () if self.once else _unforeseen(best.mechanism)  # of rounds it is foreseen
         rough = (f"roughly: {said}" for said in unforeseen)
         said = (*self._usable(), *self._once(), *self._verdict(), *self._modelled())
         return (*lines, *said, *self.in_the_way, *self._rounded(), *rough)
@@ -296,7 +319,7 @@ class Plan(Result):
         """
         if self.once is None:
             return ()
-        rough = "".join(f"; {said}" for said in self.once.mechanism.unforeseen)
+        rough = "".join(f"; {said}" for said in _unforeseen(self.once.mechanism))
         return (
             f"asked once instead ({self.once.name}): single items to within "
             f"{_percent(self.once.error)}, and no pairs{rough}",
@@ -317,7 +340,7 @@ class Plan(Result):
         own = {
             f"{option.name}: {said}": None
             for option in self.options
-            for said in option.mechanism.unforeseen
+            for said in _unforeseen(option.mechanism)
         }
         return (*ASSUMPTIONS, *own)
 
@@ -404,7 +427,7 @@ class Plan(Result):
         """All of it: the options, what other columns and people would change, all errors and
         parameters, what to type, why the other mechanisms cannot, and what was assumed.
         """
-        expected = [] if self.sample_sizes is None else [View(words=self.sample_sizes.sentences())]
+        sizes = () if self.sample_sizes is None else self.sample_sizes.sentences()
         refused = TableView.of(("not possible", "why"), [*self.refused.items()])
         (best, command), *others = self.commands()
         differing = [(name, line) for name, line in others if line.replace(name, best) != command]
@@ -420,7 +443,7 @@ class Plan(Result):
                     command=command,
                     tables=(TableView.of(("mechanism", "what to type"), differing),),
                 ),
-                *expected,
+                View(words=sizes, detail=True),
                 View(
                     words=(
                         "absolute standard errors: of supports of "
@@ -428,10 +451,11 @@ class Plan(Result):
                         "range count, in people",
                     ),
                     tables=(self._errors(),),
+                    detail=True,
                 ),
-                View(tables=(self._parameters(),)),
-                View(tables=(refused,)),
-                View(words=[f"assumed: {assumption}" for assumption in self.assumptions]),
+                View(tables=(self._parameters(),), detail=True),
+                View(tables=(refused,), detail=True),
+                View(words=[f"assumed: {said}" for said in self.assumptions], detail=True),
             ),
         )
 

@@ -23,18 +23,16 @@ from sfumato.errors import (
     near_miss,
 )
 from sfumato.mechanisms.base import Mechanism
-from sfumato.mechanisms.item_set import ItemSet
-from sfumato.mechanisms.registry import MECHANISMS, mechanism_class
+from sfumato.mechanisms.registry import MECHANISMS, mechanism_class, round_design
 from sfumato.mechanisms.windows import is_asked
 from sfumato.plan.options import USELESS, Candidate, Excluded, Plan
-from sfumato.plan.rounds import NAME as IN_ROUNDS
-from sfumato.plan.rounds import InRounds
 from sfumato.plan.sample_sizes import SampleSizes
 from sfumato.plan.workload import OF_NUMBERS, PURPOSES, PlanWorkload, has_mean, predict
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.probability import check_count, check_strictly_between
 from sfumato.view import Chart
 
+BASKETS = "item-set"  # by which rounds of baskets are asked
 LENGTHS = 6  # itemset lengths shown at most
 USUAL_ERROR = 0.05  # the error for which people are counted where none is wanted
 MOST_EPSILON = 40.0  # beyond this a report is the truth for all purposes
@@ -139,11 +137,11 @@ def _once(best: Candidate, workload: PlanWorkload) -> Candidate | None:
     """What asking everyone once would tell of single items, where itemsets are best asked for in
     rounds.
     """
-    if not isinstance(best.mechanism, InRounds) or workload.purpose != "itemsets":
+    if not best.mechanism.in_rounds or workload.purpose != "itemsets":
         return None
     if workload.together == 1:  # then both are compared
         return None
-    once = ItemSet.promising(best.guarantee, best.mechanism.domain)
+    once = mechanism_class(BASKETS).promising(best.guarantee, best.mechanism.domain)
     return candidate(replace(workload, length=1), once.name, once, best.rows, USUAL_ERROR)
 
 
@@ -151,7 +149,7 @@ def _sample_sizes(best: Candidate, workload: PlanWorkload) -> SampleSizes | None
     """What to expect of the best option, where people are dealt what they are asked about and
     supports are what is wanted.
     """
-    if best.mechanism.together is None or workload.purpose in OF_NUMBERS:
+    if best.mechanism.scope is None or workload.purpose in OF_NUMBERS:
         return None
     return SampleSizes(
         best.mechanism, workload, best.rows, workload.together, workload.sets, best.options
@@ -257,7 +255,10 @@ def candidates(
     ):
         yield "combined", _maker("combined", domain)
     if domain.private.baskets:
-        yield IN_ROUNDS, lambda guarantee: InRounds.promising(guarantee, domain)
+        yield (
+            f"{BASKETS} in rounds",
+            lambda promise: round_design(BASKETS).predicted(promise, domain),
+        )
 
 
 def _maker(name: str, domain: Domain, options: Mapping[str, str] | None = None) -> Make:

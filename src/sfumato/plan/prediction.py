@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels import Channel, Sizes
+from sfumato.channels.base import is_settled, scatter
+from sfumato.channels.conditioning import condition
 from sfumato.domain import Attribute, Cells, Items, Numeric
 from sfumato.estimation.evidence import gathered, spread
 from sfumato.mechanisms.base import TYPICAL_BASKET, Mechanism
@@ -56,9 +58,10 @@ def observed_variance(
     """What one person adds to the variance of Σ weights·shares over these cells, the truth being
     `shares`, spread evenly over whatever finer cells the reports tell apart.
     """
-    foretold = mechanism.foretold(cells, weights, shares)
-    if foretold is not None:
-        return foretold
+    design = mechanism.prediction
+    known = None if design is None else design.predicted_variance(cells, weights, shares)
+    if known is not None:
+        return known
     seen = mechanism.observe(cells)
     fine_weights, truth = weights, shares
     if len(seen.cells) != len(cells) or any(
@@ -71,10 +74,10 @@ def observed_variance(
         fine_weights = spread(weights, axes, merges, shape)
         held = gathered(np.ones(shape), axes, merges)
         truth = spread(shares / held, axes, merges, shape)
-    known = seen.channel.settled
+    known = is_settled(seen.channel)
     channel = seen.channel.settle(seen.channel.apply(truth) if known else truth)
     influence = np.asarray(channel.solve_adjoint(fine_weights))
-    return float((truth * channel.scatter(influence, influence)).sum())
+    return float((truth * scatter(channel, influence, influence)).sum())
 
 
 def itemset_condition(mechanism: Mechanism, items: Sequence[Item]) -> float:
@@ -83,7 +86,7 @@ def itemset_condition(mechanism: Mechanism, items: Sequence[Item]) -> float:
     """
     law = mechanism.item_law
     if law is not None and all(_is_reported(mechanism, item) for item in items):
-        return _item_channel(mechanism, law, items).condition
+        return condition(_item_channel(mechanism, law, items))
     attributes = [mechanism.domain[item.attribute] for item in items]
     baskets = any(isinstance(attribute, Items) for attribute in attributes)
     cells = (
@@ -94,9 +97,10 @@ def itemset_condition(mechanism: Mechanism, items: Sequence[Item]) -> float:
     seen = mechanism.observe(cells)
     if not isinstance(seen.tally, CellTally):
         return math.inf
-    if seen.channel.settled:
-        return seen.channel.condition
-    return seen.channel.settle(np.ones(seen.channel.inputs)).condition
+    channel = seen.channel
+    if not is_settled(channel):
+        channel = channel.settle(np.ones(channel.inputs))
+    return condition(channel)
 
 
 def _is_reported(mechanism: Mechanism, item: Item) -> bool:

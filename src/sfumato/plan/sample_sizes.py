@@ -1,7 +1,7 @@
 """Sample sizes: how well people who are dealt a question each will answer, against columns, people
 and promises; and what would do where they would not.
 
-All in closed form (`Mechanism.foretold`), relative to a support that is asked about: an error of
+All in closed form (`predicted_variance`), relative to a support that is asked about: an error of
 0.06 at 2 % means that a support of 2 % comes out between 1.9 and 2.1 % on average.
 """
 
@@ -218,7 +218,8 @@ class SampleSizes:
 
     def _beyond(self, told: Mapping[int, float]) -> list[str]:
         """What is said of columns that no question holds together."""
-        if max(map(len, self.mechanism.together or ((),))) == 1:
+        scope = self.mechanism.scope
+        if scope is not None and max(map(len, scope.together)) == 1:
             return ["nothing is told of columns together: no question joins any"]
         most = max(told, default=0)
         if most == min(len(self.private), SAID):

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from sfumato.arguments import checked
 from sfumato.errors import ParameterError
-from sfumato.printable import json_number
+from sfumato.printable import json_number, upwards
 from sfumato.privacy.probability import check_breach, check_number
 from sfumato.result import Shown
 from sfumato.view import View
@@ -32,8 +32,8 @@ class Guarantee(Shown):
 
     >>> Guarantee.from_breach(rho1=0.05, rho2=0.50)
     Guarantee(gamma=19)
-    >>> round(Guarantee(19).epsilon, 3), round(Guarantee(19).worst_posterior(0.05), 6)
-    (2.944, 0.5)
+    >>> Guarantee(19).epsilon_words, Guarantee(19).posterior_words()
+    ('2.945', '50 %')
     """
 
     gamma: Gamma
@@ -112,6 +112,16 @@ class Guarantee(Shown):
         _check_probability("prior", prior)
         return 1.0 / (1.0 + math.exp(-self.epsilon) * (1.0 - prior) / prior) if prior else 0.0
 
+    @property
+    def epsilon_words(self) -> str:
+        """Epsilon as people read it, rounded up."""
+        return f"{upwards(self.epsilon):.4g}"
+
+    def posterior_words(self, prior: float = PRIOR) -> str:
+        """The worst posterior in per cent, rounded up; near certainty to more figures."""
+        after = self.worst_posterior(prior)
+        return f"{upwards(100 * after, 3 if after < 0.99 else 6):.6g} %"
+
     def least_posterior(self, prior: float) -> float:
         """The least that someone who believed `prior` before can believe after any report (the
         downward breach).
@@ -162,14 +172,12 @@ class Guarantee(Shown):
 
     def view(self) -> View:
         """The guarantee three ways."""
-        believed = (
-            f"{100 * PRIOR:g} % before, at most {100 * self.worst_posterior(PRIOR):.4g} % after"
-        )
-        facts = [("gamma", _shown(self.gamma)), ("epsilon", f"{self.epsilon:.4g}")]
+        believed = f"{100 * PRIOR:g} % before, at most {self.posterior_words()} after"
+        facts = [("gamma", _shown(self.gamma)), ("epsilon", self.epsilon_words)]
         return View("Guarantee", facts=[*facts, ("belief in any fact", believed)])
 
     def __str__(self) -> str:
-        return f"gamma {_shown(self.gamma)} (epsilon {self.epsilon:.4g})"
+        return f"gamma {_shown(self.gamma)} (epsilon {self.epsilon_words})"
 
     def __repr__(self) -> str:
         return f"Guarantee(gamma={_shown(self.gamma)})"

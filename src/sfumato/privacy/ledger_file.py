@@ -17,7 +17,7 @@ from sfumato.errors import FileError
 from sfumato.printable import json_number
 from sfumato.privacy.account import Account, Entry
 from sfumato.privacy.json_ledger import read_json_ledger
-from sfumato.received import MOST_LEDGER_BYTES, parsed_list, read_text, slips_told
+from sfumato.received import MOST_LEDGER_BYTES, parsed_list, read_text, refuse_malformed
 
 APPLICATION = 0x5366_6C67  # "Sflg": tells a ledger from any other SQLite file
 VERSION = 2
@@ -121,7 +121,7 @@ def real_place(path: str | Path) -> Path:
     except OSError as error:
         raise FileError(
             f"no ledger can be read at '{place}': {error.strerror}",
-            hint="check the path; a new ledger is made by Ledger.create",
+            hint="check the path; a new one is made by --new-ledger, in Python by Ledger.create",
         ) from None
     if not place.is_file():
         raise _not_a_ledger(place)
@@ -205,7 +205,7 @@ def entries_in(
 
 
 def _as_written(text: str) -> Any:
-    with slips_told("a report in this ledger"):
+    with refuse_malformed("a report in this ledger"):
         return json.loads(text)
 
 
@@ -328,15 +328,12 @@ def _is_database(place: Path) -> bool:
 
 def _migrate(place: Path) -> None:
     """Put a database in the place of a JSON ledger, under the lock that version 0.1.0 takes."""
+    _json_account(place)  # beside what is no ledger nothing is left
     with place.with_name(place.name + ".lock").open("a+") as lock:
         _wait_for(lock)
         if _is_database(place):  # another process was faster
             return
-        try:
-            text = read_text(place, f"ledger '{place}'", MOST_LEDGER_BYTES)
-            account = read_json_ledger(text)
-        except ValueError as error:
-            raise _not_a_ledger(place) from error
+        account = _json_account(place)
         handle, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
         os.close(handle)
         try:
@@ -347,6 +344,13 @@ def _migrate(place: Path) -> None:
             _sync(place.parent)
         finally:
             Path(name).unlink(missing_ok=True)
+
+
+def _json_account(place: Path) -> Account:
+    try:
+        return read_json_ledger(read_text(place, f"ledger '{place}'", MOST_LEDGER_BYTES))
+    except ValueError as error:
+        raise _not_a_ledger(place) from error
 
 
 def _wait_for(file: IO[str]) -> None:

@@ -16,9 +16,10 @@ from sfumato.errors import MissingExtraError, ParameterError
 from sfumato.privacy.probability import check_count
 from sfumato.publish.conditional import pair_counts
 from sfumato.publish.identify import Risk, risk_of, status_of
-from sfumato.publish.intruder import Believer, Intruder, believer_of, intruder_of, plain_value
+from sfumato.publish.intruder import Believer, Intruder, believer_of, intruder_of
 from sfumato.publish.records import columns_of, patterns
 from sfumato.randomness import seeded
+from sfumato.renderers.frames import json_fields, json_value
 from sfumato.table import Table
 from sfumato.telling import Telling, silent
 
@@ -49,10 +50,6 @@ class Classification:
     leaves_truth: int | None = None
     leaves_release: int | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return dict(self.__dict__)
-
 
 @dataclass(frozen=True)
 class Total:
@@ -61,10 +58,6 @@ class Total:
     value: Any
     before: int
     after: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {**self.__dict__, "value": plain_value(self.value)}
 
 
 @dataclass(frozen=True)
@@ -86,6 +79,8 @@ class Cost:
     attack_after: Believer
     intruder: Intruder
 
+    apart = ("two_way", "attack_before", "attack_after")  # in JSON as `to_dict` has them
+
     @property
     def mean_two_way(self) -> float:
         """Mean change of the two-way tables of the confidential column with each key."""
@@ -94,19 +89,9 @@ class Cost:
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
         return {
-            "marginal_drift": self.marginal_drift,
-            "totals": [total.to_dict() for total in self.totals],
-            "i_divergence": self.i_divergence,
-            "jensen_shannon": self.jensen_shannon,
+            **json_fields(self),
             "two_way": {"mean": self.mean_two_way, "by_column": self.two_way},
-            "classification": self.classification.to_dict() if self.classification else None,
-            "before": self.before.to_dict(),
-            "after": self.after.to_dict(),
-            "attack": {
-                "before": self.attack_before.to_dict(),
-                "after": self.attack_after.to_dict(),
-            },
-            "intruder": self.intruder.to_dict(),
+            "attack": json_value({"before": self.attack_before, "after": self.attack_after}),
         }
 
 

@@ -14,14 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato import plots
 from sfumato.arguments import checked, shown
 from sfumato.bits import Bits
 from sfumato.domain import as_bits
 from sfumato.errors import DataError, ParameterError, SfumatoError
 from sfumato.estimation.supports.flipped import FlippedSupports
 from sfumato.mine.itemsets import frequent_itemsets
-from sfumato.notebook import Framed, arrow_table, html_facts, html_table
 from sfumato.printable import percent
 from sfumato.privacy.probability import check_number, check_seconds
 from sfumato.publish.baskets import baskets_of
@@ -36,9 +34,11 @@ from sfumato.publish.removal import (
 )
 from sfumato.publish.restriction import Limits, Restriction, patterns_of
 from sfumato.randomness import Keystream, drawing
-from sfumato.renderers.sparkline import spans
+from sfumato.renderers.picture import bars
+from sfumato.result import Record, Result
 from sfumato.table import Table, save
 from sfumato.telling import Telling, silent
+from sfumato.view import ColumnView, TableView, View, attribute_columns
 
 __all__ = [
     "HIDING_METHODS",
@@ -54,6 +54,11 @@ __all__ = [
 HIDING_METHODS = ("cover", *RULES_OF_REMOVAL)
 NEAR = 0.9  # of the threshold: a hidden pattern above this is looked at for company
 _REPAIRS = 5
+_PATTERN = {  # of a hidden pattern, as columns
+    **{"pattern": "string", "count_before": "int64", "count_after": "int64"},
+    **{"found_before": "bool", "found_after": "bool"},
+    **{"confidence_before": "double", "confidence_after": "double"},
+}
 
 Counted = dict[tuple[int, ...], int]  # itemsets with their counts
 
@@ -83,7 +88,7 @@ class Hidden:
 
 
 @dataclass(frozen=True, repr=False)
-class HideReport(Framed):
+class HideReport(Record):
     """What hiding reached and what it cost (measures of Oliveira and Zaïane 2002).
 
     `hiding_failure` |RP(D′)|/|RP(D)|, `misses_cost` |~RP(D) ∖ ~RP(D′)|/|~RP(D)|, `artifactual` |P′
@@ -113,67 +118,65 @@ class HideReport(Framed):
     hiding_seconds: float
     notes: tuple[str, ...] = ()
 
-    def plot(self, *, axes: Any = None) -> Any:
-        """The baskets that hold each pattern, before and after; the axes they were drawn on."""
-        return plots.risk(
-            [hidden.pattern for hidden in self.patterns],
-            [hidden.count_before for hidden in self.patterns],
-            [hidden.count_after for hidden in self.patterns],
-            quantity="baskets with the pattern",
-            axes=axes,
-        )
-
-    def _repr_html_(self) -> str:
-        """What was hidden and at what cost, as notebooks show it."""
-        facts = [
-            ("baskets", f"{self.rows:,}"),
-            ("method", self.method),
-            ("hidden patterns still seen", percent(self.hiding_failure, 2)),
-            ("other frequent itemsets lost", percent(self.misses_cost, 2)),
-            ("itemsets that became frequent", percent(self.artifactual, 2)),
-            ("entries removed", f"{self.removed:,}"),
-            ("entries added", f"{self.added:,}"),
-        ]
-        return self._patterns_html() + html_facts("Baskets to hand out", facts, self.notes)
-
-    def _patterns_html(self) -> str:
-        ends = [(one.count_after, one.count_after, one.count_before) for one in self.patterns]
-        lines = (
-            (one.pattern, f"{one.count_before:,}", f"{one.count_after:,}", seen)
-            for one, seen in zip(self.patterns, spans(ends, words="{:,.0f}".format), strict=True)
-        )
-        return html_table(("pattern", "baskets before", "after", ""), lines)
-
-    def to_arrow(self) -> Any:
-        """A table with one row a pattern: the baskets that hold it, whether it is found, and its
-        confidence, before and after.
+    def view(self) -> View:
+        """The patterns before and after, and what hiding them cost; the lost itemsets as a
+        detail.
         """
-        kinds = {
-            **{"pattern": "string", "count_before": "int64", "count_after": "int64"},
-            **{"found_before": "bool", "found_after": "bool"},
-            **{"confidence_before": "double", "confidence_after": "double"},
-        }
-        rows = ([getattr(one, name) for name in kinds] for one in self.patterns)
-        return arrow_table(rows, **kinds)
+        lost = TableView.of(("lost itemsets",), [(" ".join(items),) for items in self.lost])
+        cost = View(
+            "What it cost",
+            facts=[
+                ("method", self.method),
+                ("hiding failure", percent(self.hiding_failure)),
+                (
+                    "misses cost",
+                    f"{percent(self.misses_cost, 2)} of {self.lawful:,} lawful itemsets",
+                ),
+                ("artifactual", percent(self.artifactual, 2)),
+                ("dissimilarity", percent(self.dissimilarity, 3)),
+                ("entries removed", self.removed),
+                ("entries added", self.added),
+                ("baskets changed", f"{self.changed_transactions:,} of {self.rows:,}"),
+                (
+                    "frequent itemsets",
+                    f"{self.frequent_before:,} before, {self.frequent_after:,} after",
+                ),
+                ("time", f"{self.seconds:.2f} s ({self.hiding_seconds:.2f} s for the choice)"),
+            ],
+            sections=(View(tables=(lost,), detail=True),),
+        )
+        words = (
+            f"{self.changed_transactions:,} of {self.rows:,} baskets changed.",
+            f"A pattern is found from {self.min_count:,} baskets on. Company counts the other "
+            "itemsets that show when the threshold is lowered to a hidden one.",
+        )
+        return View("Hidden patterns", words, notes=self.notes, sections=(self._risk(), cost))
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        plain = {
-            name: value
-            for name, value in self.__dict__.items()
-            if name not in ("patterns", "lost", "notes")
+    def _risk(self) -> View:
+        """How many baskets hold each pattern, its confidence either way, whether it is found."""
+        seen = {"pattern": "pattern", "count_before": "count", "count_after": "after"}
+        columns = attribute_columns(self.patterns, _PATTERN, seen)
+        names, before, after = (column.values for column in columns[:3])
+        ends = [*zip(after, before, strict=True)]
+        columns[2] = replace(columns[2], counts=True, ends=ends)
+        beside: dict[str, list[Any]] = {
+            "confidence": [_change(o.confidence_before, o.confidence_after) for o in self.patterns],
+            "reverse": [_change(o.reverse_before, o.reverse_after) for o in self.patterns],
+            "company": [one.company for one in self.patterns],
+            "now": ["found" if one.found_after else "hidden" for one in self.patterns],
         }
-        patterns = [pattern.to_dict() for pattern in self.patterns]
-        return {
-            **plain,
-            "patterns": patterns,
-            "lost": [list(items) for items in self.lost],
-            "notes": list(self.notes),
-        }
+        columns += [ColumnView(head, values) for head, values in beside.items()]
+        caption = "Baskets with each pattern, before and after"
+        chart = bars("baskets with the pattern", names, before, after, caption=caption)
+        return View("Risk before and after", charts=(chart,), tables=(TableView(columns),))
+
+
+def _change(before: float | None, after: float | None) -> str | None:
+    return None if before is None else f"{before:.3f} → {after or 0:.3f}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class HideRelease(Framed):
+class HideRelease(Result):
     """The baskets to hand out, and the report; `removed` and `added` say from and to whom and are
     for the owner alone.
     """
@@ -196,13 +199,20 @@ class HideRelease(Framed):
         """The JSON form of the report."""
         return self.report.to_dict()
 
-    def plot(self, *, axes: Any = None) -> Any:
-        """The baskets that hold each pattern, before and after; the axes they were drawn on."""
-        return self.report.plot(axes=axes)
+    def view(self) -> View:
+        """That of the report."""
+        return self.report.view()
 
-    def _repr_html_(self) -> str:
-        """What was hidden and at what cost, as notebooks show it."""
-        return self.report._repr_html_()
+    @property
+    def remains(self) -> tuple[str, ...]:
+        """What can still be told, in sentences."""
+        found = sum(one.found_after for one in self.report.patterns)
+        return (
+            *self.report.notes,
+            f"{found} of {len(self.report.patterns)} patterns are still found.",
+            "Below the threshold each is still held by the baskets counted above; one who knows "
+            "what someone bought can see that an item is missing.",
+        )
 
     @checked
     def save(self, path: str | Path, *, force: bool = False) -> None:

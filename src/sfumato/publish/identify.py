@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato import plots
 from sfumato.arguments import checked, shown
 from sfumato.domain import Codes
 from sfumato.errors import ParameterError
-from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.privacy.probability import check_count, check_number
 from sfumato.publish.former import taking_microdata
 from sfumato.publish.population import PopulationRisk, population_risk, sampling_weights
@@ -28,10 +26,37 @@ from sfumato.publish.records import (
     patterns,
     records_of,
 )
+from sfumato.renderers.frames import json_fields, json_value
+from sfumato.renderers.picture import bars
+from sfumato.result import Result
 from sfumato.table import Table
 from sfumato.telling import Telling, silent
+from sfumato.view import Chart, TableView, View, attribute_columns
 
-__all__ = ["ColumnRole", "Identification", "Risk", "Status", "identify", "risk_of", "status_of"]
+__all__ = [
+    "ColumnRole",
+    "Identification",
+    "Risk",
+    "Status",
+    "identify",
+    "risk_of",
+    "risk_table",
+    "status_of",
+]
+
+_MEASURES = {  # of risk, as people read them
+    "records": "records",
+    "unique": "unique",
+    "collective": "collective (sharing keys and value)",
+    "groups": "groups of these",
+    "identifiable": "identifiable",
+    "unidentifiable": "not identifiable",
+    "sample_uniques": "sample uniques",
+    "k_anonymity": "k-anonymity",
+    "l_diversity": "l-diversity",
+    "entropy_l_diversity": "entropy l-diversity",
+    "mean_group": "mean group",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,26 +99,12 @@ class Risk:
     entropy_l_diversity: float
     mean_group: float
 
+    also = ("identifiable",)  # in JSON, beside the fields
+
     @property
     def identifiable(self) -> int:
         """Unique and collective records together."""
         return self.unique + self.collective
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {
-            "records": self.records,
-            "unique": self.unique,
-            "collective": self.collective,
-            "groups": self.groups,
-            "unidentifiable": self.unidentifiable,
-            "identifiable": self.identifiable,
-            "sample_uniques": self.sample_uniques,
-            "k_anonymity": self.k_anonymity,
-            "l_diversity": self.l_diversity,
-            "entropy_l_diversity": self.entropy_l_diversity,
-            "mean_group": self.mean_group,
-        }
 
 
 @dataclass(frozen=True)
@@ -110,13 +121,9 @@ class ColumnRole:
     saved_by_binning: int | None
     bins: int | None
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return dict(self.__dict__)
-
 
 @dataclass(frozen=True, repr=False)
-class Identification(Framed):
+class Identification(Result):
     """The state of a table before release: risk by confidential column, and the columns in order of
     what they give away.
     """
@@ -137,47 +144,63 @@ class Identification(Framed):
         were drawn on.
         """
         check_count("most", most, least=1)
-        shown = self.columns[:most]
-        return plots.risk(
-            [f"without {role.name}" for role in shown],
-            [self.risk.identifiable] * len(shown),
-            [role.identifiable_if_dropped for role in shown],
-            quantity="identifiable records",
-            called=("with all keys", "without this one"),
-            axes=axes,
-        )
+        return self._chart(most).draw(axes=axes)
 
-    def to_arrow(self) -> Any:
-        """A table with one row a key, by what it gives away: how many values it has, and how many
-        records stay identifiable without it or with it in bins.
+    def view(self) -> View:
+        """The risk by confidential column, what each key gives away, and the risk in the
+        population.
         """
-        kinds = dict.fromkeys((each.name for each in fields(ColumnRole)), "int64")
-        rows = ([role.to_dict()[name] for name in kinds] for role in self.columns)
-        return arrow_table(rows, **kinds | {"name": "string"})
-
-    def _repr_html_(self) -> str:
-        """The columns by what they give away, as notebooks show them."""
-        lines = (
-            (role.name, f"{role.values:,}", f"{role.saved_by_dropping:,}") for role in self.columns
-        )
-        heads = ("column", "values", "fewer identifiable records without it")
-        counted = (
+        risks = dict(zip(self.confidential, self.risks, strict=True))
+        words = [
             f"{name}: of {risk.records:,} records {risk.identifiable:,} can be told apart, "
-            f"{risk.unique:,} unique and {risk.collective:,} collective"
-            for name, risk in zip(self.confidential, self.risks, strict=True)
+            f"{risk.unique:,} unique and {risk.collective:,} in {risk.groups:,} groups"
+            for name, risk in risks.items()
+        ]
+        if self.population is not None:
+            words.append(str(self.population))
+        return View(
+            "Identification",
+            words,
+            charts=(self._chart(),),
+            tables=(risk_table(risks, "Risk"), self._keys()),
+            sections=() if self.population is None else (self.population.view(),),
         )
-        notes = () if self.population is None else (str(self.population),)
-        return html_table(heads, lines, title="; ".join(counted), notes=notes)
+
+    def _chart(self, most: int = 8) -> Chart:
+        drawn = self.columns[:most]
+        return bars(
+            "identifiable records",
+            [f"without {role.name}" for role in drawn],
+            [self.risk.identifiable] * len(drawn),
+            [role.identifiable_if_dropped for role in drawn],
+            caption="Identifiable records with every key, and without one of them",
+            called=("with all keys", "without this one"),
+        )
+
+    def _keys(self) -> TableView:
+        """A line for each key, by what it gives away."""
+        heads = {
+            **{"name": "key", "values": "values", "bins": "bins"},
+            **{"saved_by_dropping": "saved if dropped", "saved_by_binning": "saved if binned"},
+        }
+        kinds = dict.fromkeys((each.name for each in fields(ColumnRole)), "int64")
+        columns = attribute_columns(self.columns, kinds | {"name": "string"}, heads)
+        return TableView(columns, "Identifiable records that each key would save")
+
+    @property
+    def remains(self) -> tuple[str, ...]:
+        """What can still be told, in sentences."""
+        return (
+            f"{self.risk.identifiable:,} of {self.risk.records:,} records have keys that determine "
+            f"{self.confidential[-1]}; nothing was changed.",
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form: the last risk at the top, all of them under `by_confidential`."""
-        by_name = {
-            name: risk.to_dict() for name, risk in zip(self.confidential, self.risks, strict=True)
-        }
         return {
-            **self.risk.to_dict(),
-            "by_confidential": by_name,
-            "columns": [role.to_dict() for role in self.columns],
+            **json_fields(self.risk),
+            "by_confidential": json_value(dict(zip(self.confidential, self.risks, strict=True))),
+            "columns": json_value(self.columns),
             **({} if self.population is None else {"population": self.population.to_dict()}),
         }
 
@@ -287,6 +310,15 @@ def risk_of(pattern: NDArray[np.int64], codes: Codes) -> Risk:
         entropy_l_diversity=float(np.exp(entropy.min())),
         mean_group=float(status.size.mean()),
     )
+
+
+def risk_table(risks: Mapping[str, Risk], caption: str) -> TableView:
+    """The measures of several risks side by side."""
+    lines = [
+        (words, *(getattr(risk, name) for risk in risks.values()))
+        for name, words in _MEASURES.items()
+    ]
+    return TableView.of(("measure", *risks), lines, caption)
 
 
 def extremes(

@@ -4,7 +4,7 @@ made, or having none.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.domain import Codes, Distinct
+from sfumato.printable import percent
 from sfumato.publish.conditional import pair_counts, simple_bayes
 from sfumato.publish.identify import Status, extremes
 from sfumato.randomness import seeded
+from sfumato.view import TableView, View
 
-__all__ = ["Believer", "Intruder", "ShownValue", "believer_of", "intruder_of", "plain_value"]
+__all__ = ["Believer", "Intruder", "ShownValue", "believer_of", "intruder_of", "share"]
 
 _BANDS = 10  # of how much likelier the shown value is, from the keys, than the next
 
@@ -30,10 +32,6 @@ class Believer:
     identifiable: float | None
     everyone: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return dict(self.__dict__)
-
 
 @dataclass(frozen=True)
 class ShownValue:
@@ -46,14 +44,6 @@ class ShownValue:
     likeliest: Any
     posterior: float
     as_shown: float  # the share that truly has the shown value
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {
-            **self.__dict__,
-            "shown": plain_value(self.shown),
-            "likeliest": plain_value(self.likeliest),
-        }
 
 
 @dataclass(frozen=True)
@@ -82,6 +72,8 @@ class Intruder:
     groups_informed: float | None
     groups_told: int  # records of groups that still show the one value that all of them have
 
+    also = ("worst",)  # in JSON, beside the fields
+
     @property
     def worst(self) -> ShownValue | None:
         """The shown value whose true one is guessed most surely; of equal ones the one more people
@@ -89,15 +81,81 @@ class Intruder:
         """
         return max(self.shown, key=lambda one: (one.posterior, one.records), default=None)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        plain = {name: value for name, value in self.__dict__.items() if name != "shown"}
-        return {
-            **plain,
-            "commonest": plain_value(self.commonest),
-            "worst": self.worst.to_dict() if self.worst else None,
-            "shown": [one.to_dict() for one in self.shown],
-        }
+    @property
+    def guessed(self) -> bool:
+        """Whether anyone's value follows from the keys, so that it can be guessed at all."""
+        return self.unique > 0 or self.grouped > 0
+
+    def view(self, limit: float) -> View:
+        """How often each sort of guess is right, and how sure one is from each value shown; `limit`
+        is what was allowed.
+        """
+        name, worst = self.confidential, self.worst
+        found = [
+            ("without the release", f"{share(self.baseline)} (always '{self.commonest}')"),
+            ("believing what is shown", share(self.believing)),
+            ("knowing how it was made", share(self.informed)),
+            (
+                "and weighing the keys",
+                f"{share(self.weighing_keys)} ({share(self.keys_alone)} from the keys alone)",
+            ),
+        ]
+        if worst is not None:
+            told = (
+                f"'{worst.shown}': of {worst.records:,} records {percent(worst.posterior)} are "
+                f"truly '{worst.likeliest}' (at most {percent(limit, 0)} were allowed)"
+            )
+            found.append(("worst shown value", told))
+        return View(
+            f"Guesses of {name}",
+            (f"An intruder is right about {name} for {' and for '.join(self._whom())}.",),
+            found if self.unique else (),
+            sections=(View(tables=(self._shown_table(),), detail=True),),
+        )
+
+    def _whom(self) -> Iterator[str]:
+        """For how many records, alone and in groups."""
+        if self.unique:
+            yield f"the share below of the {self.unique:,} unique records"
+        if self.grouped:
+            told = f" ({self.groups_told:,} are told for certain)" if self.groups_told else ""
+            yield (
+                f"{share(self.groups_informed)} of the {self.grouped:,} records of groups that "
+                f"shared one value{told}"
+            )
+
+    def _shown_table(self) -> TableView:
+        lines = [
+            (
+                *(str(one.shown), one.records, str(one.likeliest)),
+                *(percent(one.posterior), percent(one.as_shown)),
+            )
+            for one in sorted(self.shown, key=lambda one: -one.posterior)
+        ]
+        heads = ("shown", "unique records", "likeliest truth", "how sure", "as shown")
+        return TableView.of(heads, lines, f"{self.confidential}, surest first")
+
+    def remains(self) -> list[str]:
+        """What can still be guessed, in sentences."""
+        name, worst, found = self.confidential, self.worst, list[str]()
+        if worst is not None:
+            found.append(
+                f"{name}: of the {worst.records:,} unique records that show '{worst.shown}', "
+                f"{percent(worst.posterior)} truly have '{worst.likeliest}', the surest guess that "
+                "knowing the method allows."
+            )
+        if (self.weighing_keys or 0) > (self.informed or 0) + 0.005:
+            found.append(
+                f"{name}: one who also weighs how likely the keys make a value is right about "
+                f"{share(self.weighing_keys)} of the unique records; the limit does not bound this."
+            )
+        if self.grouped:
+            found.append(
+                f"{name}: of {self.grouped:,} records in groups that shared one value one a group "
+                "was changed, so the majority of three or more still shows it; a guess is right "
+                f"for {share(self.groups_informed)} of them."
+            )
+        return found
 
 
 def intruder_of(
@@ -232,8 +290,6 @@ def believer_of(status: Status, truth: Codes, shown: Codes) -> Believer:
     )
 
 
-def plain_value(value: Any) -> Any:
-    """A value that JSON can hold."""
-    if isinstance(value, tuple):
-        return [plain_value(part) for part in value]
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+def share(value: float | None) -> str:
+    """A share in per cent, or the dash of none."""
+    return "–" if value is None else percent(value)

@@ -31,7 +31,10 @@ from numpy.typing import NDArray
 from sfumato.domain import Codes
 from sfumato.errors import DataError, ParameterError
 from sfumato.estimation.estimate import Answer
+from sfumato.printable import percent
 from sfumato.publish.records import patterns
+from sfumato.renderers.frames import json_fields
+from sfumato.view import View
 
 __all__ = ["PopulationRisk", "population_risk", "sampling_weights"]
 
@@ -58,6 +61,8 @@ class PopulationRisk:
     risky: int
     weighted_matches: float
 
+    apart = ("right_matches",)  # in JSON as `to_dict` has it
+
     def __str__(self) -> str:
         """The sample, and how often a match would be right, in a sentence."""
         right = self.right_matches
@@ -68,22 +73,32 @@ class PopulationRisk:
         )
         return f"as a sample of {self.size:,.0f} people: {match}"
 
+    def view(self) -> View:
+        """How many are alone in the population, and how often a match would be right."""
+        alone = f"about {self.population_uniques:,.0f} of {self.sample_uniques:,}"
+        return View(
+            "In the population",
+            (
+                "The expected numbers assume that keys are independent of each other, which mostly "
+                "overstates them; those by the weights alone understate.",
+            ),
+            [
+                ("people in the population", round(self.size)),
+                ("sampling fraction", percent(self.fraction, 3)),
+                ("a unique match is right with", self.right_matches),
+                ("unique in the population", f"{alone} (were keys independent)"),
+                ("right matches expected", f"about {self.expected_matches:,.0f}"),
+                ("chance above a tenth", f"{self.risky:,} records"),
+                ("right matches by weights alone", f"{self.weighted_matches:,.1f}"),
+            ],
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """The JSON form; what rests on a model says so."""
         right = self.right_matches
-        return {
-            "size": self.size,
-            "fraction": self.fraction,
-            "sample_uniques": self.sample_uniques,
-            "right_matches": None
-            if right is None
-            else {"value": right.value, "stderr": right.stderr},
-            "population_uniques": self.population_uniques,
-            "expected_matches": self.expected_matches,
-            "risky": self.risky,
-            "assumes": "keys are independent of each other",
-            "weighted_matches": self.weighted_matches,
-        }
+        known = None if right is None else {"value": right.value, "stderr": right.stderr}
+        assumed = "keys are independent of each other"
+        return json_fields(self) | {"right_matches": known, "assumes": assumed}
 
 
 def sampling_weights(

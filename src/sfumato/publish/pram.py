@@ -6,23 +6,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato import plots
 from sfumato.arguments import checked
 from sfumato.domain import Codes, Distinct
 from sfumato.errors import ParameterError
-from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.printable import percent
 from sfumato.privacy.guarantee import Gamma, Guarantee, rounded_up
 from sfumato.privacy.probability import check_number
 from sfumato.publish.cost import two_way_changes
 from sfumato.publish.former import taking_microdata
-from sfumato.publish.intruder import ShownValue, plain_value
+from sfumato.publish.intruder import ShownValue
 from sfumato.publish.invariant import LARGEST, InvariantMatrix
 from sfumato.publish.records import (
     Nulls,
@@ -39,9 +37,12 @@ from sfumato.publish.records import (
     replaced,
 )
 from sfumato.randomness import Keystream, drawing
-from sfumato.renderers.sparkline import around, spans
+from sfumato.renderers.frames import json_value
+from sfumato.renderers.picture import bars
+from sfumato.result import Record
 from sfumato.table import Table
 from sfumato.telling import Telling, silent
+from sfumato.view import Chart, ColumnView, TableView, View
 
 __all__ = ["PramRelease", "PramReport", "ValueCount", "pram"]
 
@@ -60,13 +61,9 @@ class ValueCount:
     shown: int
     stderr: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {**self.__dict__, "value": plain_value(self.value)}
-
 
 @dataclass(frozen=True, repr=False)
-class PramReport(Framed):
+class PramReport(Record):
     """What random replacement did to one column (or several as one).
 
     `kept` is the expected share that shows its true value, `changed` the number that does not.
@@ -92,49 +89,70 @@ class PramReport(Framed):
     worst: ShownValue
     notes: tuple[str, ...] = ()
 
+    also = ("epsilon",)  # in JSON, beside the fields
+
     @property
     def epsilon(self) -> float:
         """ln(γ)."""
         return float(np.log(self.gamma))
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {
-            **self.__dict__,
-            "within": list(self.within),
-            "epsilon": self.epsilon,
-            "counts": [count.to_dict() for count in self.counts],
-            "worst": self.worst.to_dict(),
-            "notes": list(self.notes),
-        }
+    def view(self) -> View:
+        """What can be guessed, how much is kept, and how many records have and show each value."""
+        where = f" within {', '.join(self.within)}" if self.within else ""
+        guessed = (
+            f"{percent(self.informed)} knowing the matrix, {percent(self.baseline)} without the "
+            "release"
+        )
+        worst = self.worst
+        surest = f"'{worst.shown}': truly '{worst.likeliest}' with {percent(worst.posterior)}"
+        return View(
+            f"Risk: {self.column}{where}",
+            facts=[
+                ("gamma", f"{self.gamma:.6g}"),
+                ("an intruder is right about", guessed),
+                ("surest shown value", surest),
+            ],
+            charts=(self._chart(),),
+            notes=self.notes,
+            sections=(self._cost(),),
+        )
 
-    def to_arrow(self) -> Any:
-        """A table with one row a value, as text: how many records have it, how many show it, and
-        how far that may be off by chance.
-        """
-        rows = ((str(one.value), one.true, one.shown, one.stderr) for one in self.counts)
-        return arrow_table(rows, value="string", true="int64", shown="int64", stderr="double")
-
-    def plot(self, *, axes: Any = None) -> Any:
-        """The records that have each value and that show it; the axes they were drawn on."""
-        return plots.risk(
+    def _chart(self) -> Chart:
+        return bars(
+            "records",
             [str(one.value) for one in self.counts],
             [one.true for one in self.counts],
             [one.shown for one in self.counts],
-            quantity="records",
+            caption="Records that have each value, and that show it",
             called=("true", "shown"),
-            axes=axes,
         )
 
-    def _repr_html_(self) -> str:
-        """The records that have each value and that show it, as notebooks show them."""
-        ends = around([one.shown for one in self.counts], [one.stderr for one in self.counts])
-        lines = (
-            (one.value, f"{one.true:,}", f"{one.shown:,}", f"{one.stderr:,.3g}", seen)
-            for one, seen in zip(self.counts, spans(ends, words="{:,.0f}".format), strict=True)
+    def _cost(self) -> View:
+        errors = [one.stderr for one in self.counts]
+        shown = [one.shown for one in self.counts]
+        counts = (
+            ColumnView("value", [str(one.value) for one in self.counts], field="value"),
+            ColumnView("true", [one.true for one in self.counts], field="true", kind="int64"),
+            ColumnView(
+                "shown", shown, errors, level=0.95, counts=True, field="shown", kind="int64"
+            ),
+            ColumnView("", errors, field="stderr", kind="double"),
         )
-        heads = (self.column, "true", "shown", "± by chance", "")
-        return html_table(heads, lines, notes=self.notes)
+        changed = TableView.of(
+            ("with", "two-way table changed by"),
+            [*self.two_way.items()],
+            "Two-way table with each other column, total variation distance",
+        )
+        return View(
+            f"What it cost: {self.column}",
+            facts=[
+                ("records changed", f"{self.changed:,} of {self.records:,}"),
+                ("expected to show the truth", percent(self.kept)),
+                ("expected counts differ by", f"{self.moved:.2g} records at most (rounding)"),
+            ],
+            tables=(TableView(counts),),
+            sections=(View(tables=(changed,), detail=True),),
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -154,39 +172,56 @@ class PramRelease(ReleasedRecords):
             "gamma": rounded_up(self.guarantee.gamma),
             "epsilon": self.guarantee.epsilon,
             "secure": self.secure,
-            "columns": [report.to_dict() for report in self.reports],
+            "columns": json_value(self.reports),
             "seconds": self.seconds,
         }
 
-    def plot(self, *, axes: Any = None) -> Any:
-        """How often a value of each column is guessed right, without the release and from what is
-        shown by one who knows the matrix; the axes it was drawn on.
-        """
-        return plots.risk(
+    def view(self) -> View:
+        """What was replaced and what it promises; the counts of each column as details."""
+        names = ", ".join(report.column for report in self.reports)
+        chart = bars(
+            "guessed right (%)",
             [report.column for report in self.reports],
             [100 * report.baseline for report in self.reports],
             [100 * report.informed for report in self.reports],
-            quantity="guessed right (%)",
+            caption="How often a value is guessed right, by one who knows the matrix",
             called=("without the release", "with it"),
-            axes=axes,
-        )
-
-    def _repr_html_(self) -> str:
-        """What was replaced and what it promises, as notebooks show it."""
-        lines = (
-            (
-                report.column,
-                f"{report.gamma:.4g}",
-                percent(report.kept),
-                f"{report.changed:,} of {report.records:,}",
-                percent(report.baseline),
-                percent(report.informed),
-            )
-            for report in self.reports
         )
         heads = ("column", "gamma", "kept", "changed", "guessed without", "guessed with")
-        notes = (str(self.guarantee), *(note for each in self.reports for note in each.notes))
-        return html_table(heads, lines, title="Records to hand out", notes=notes)
+        lines = [
+            (
+                *(report.column, report.gamma, percent(report.kept), report.changed),
+                *(percent(report.baseline), percent(report.informed)),
+            )
+            for report in self.reports
+        ]
+        return View(
+            f"Random replacement of {names}",
+            (
+                f"{int(self.changed.sum()):,} of {self.records.rows:,} records show another "
+                f"{names}.",
+                f"All replaced columns together: {self.guarantee}",
+            ),
+            charts=(chart,),
+            tables=(TableView.of(heads, lines),),
+            sections=[replace(report.view(), detail=True) for report in self.reports],
+        )
+
+    @property
+    def remains(self) -> tuple[str, ...]:
+        """What can still be told, in sentences."""
+        found = [
+            f"All replaced columns together: gamma {rounded_up(self.guarantee.gamma):.6g}. The "
+            "matrices are made from the counts of the table and are described by them."
+        ]
+        for report in self.reports:
+            kept = f" and with {', '.join(report.within)}" if report.within else ""
+            found += report.notes
+            found.append(
+                f"Expected counts of {report.column}{kept} are those of the truth; with any other "
+                "column its relation is weaker than it truly is."
+            )
+        return tuple(found)
 
 
 @taking_microdata

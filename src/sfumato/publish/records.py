@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sfumato.arguments import checked, shown
 from sfumato.domain import Codes, Distinct, Domain
 from sfumato.errors import DataError, ParameterError, SchemaError, listing, near_miss
-from sfumato.notebook import Framed
+from sfumato.result import Result
 from sfumato.table import Table, reader_of, save
 from sfumato.table.formats import STANDARD_STREAM, check_target, kind_of
 from sfumato.table.readers import RecordReader
@@ -371,7 +371,7 @@ def joined(table: Table, names: Sequence[str]) -> tuple[Distinct, Codes, list[ND
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ReleasedRecords(Framed):
+class ReleasedRecords(Result):
     """Records to hand out; `changed` says which differ from the truth and is for the owner
     alone.
     """

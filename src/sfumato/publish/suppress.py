@@ -12,15 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato import plots
 from sfumato.arguments import checked, shown
 from sfumato.domain import Codes, Distinct
 from sfumato.errors import DataError, ParameterError
-from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.privacy.probability import check_seconds
 from sfumato.publish.blanking import blanked
 from sfumato.publish.former import taking_microdata
-from sfumato.publish.identify import Risk, risk_of
+from sfumato.publish.identify import Risk, risk_of, risk_table
 from sfumato.publish.records import (
     Nulls,
     ReleasedRecords,
@@ -32,14 +30,18 @@ from sfumato.publish.records import (
     replaced,
 )
 from sfumato.randomness import Keystream, drawing
+from sfumato.renderers.frames import json_value
+from sfumato.renderers.picture import bars
+from sfumato.result import Record
 from sfumato.table import Table
 from sfumato.telling import Telling, silent
+from sfumato.view import ColumnView, TableView, View
 
 __all__ = ["SuppressRelease", "SuppressReport", "suppress"]
 
 
 @dataclass(frozen=True, repr=False)
-class SuppressReport(Framed):
+class SuppressReport(Record):
     """How many cells were blanked, by column, and what nobody can undercut.
 
     `smallest_before` and `smallest_after` are the smallest groups sharing a combination of keys, a
@@ -61,36 +63,51 @@ class SuppressReport(Framed):
     still_told: dict[str, int]
     seconds: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {**self.__dict__, "keys": list(self.keys)}
-
-    def to_arrow(self) -> Any:
-        """A table with one row a key: how many of its cells were blanked, and of how many."""
-        rows = ((name, blanked, self.records) for name, blanked in self.by_column.items())
-        return arrow_table(rows, key="string", blanked="int64", records="int64")
-
-    def plot(self, *, axes: Any = None) -> Any:
-        """The cells of each key that were there and that are left; the axes they were drawn on."""
-        return plots.risk(
-            list(self.by_column),
-            [self.records] * len(self.by_column),
-            [self.records - blanked for blanked in self.by_column.values()],
-            quantity="cells shown",
-            axes=axes,
+    def view(self) -> View:
+        """How small the groups are now, how many cells that took, and of which keys."""
+        smallest = (
+            f"{self.smallest_after} (before: {self.smallest_before}; {self.small_before:,} records "
+            f"were in groups of fewer than {self.k})"
+        )
+        still = [
+            (f"{name} still told", f"{told:,} records whose whole group has one value")
+            for name, told in self.still_told.items()
+        ]
+        return View(
+            "Local suppression",
+            (f"{self.cells:,} cells of {self.blanked_records:,} records were blanked.",),
+            [("smallest group", smallest), *still],
+            sections=(self._cost(),),
         )
 
-    def _repr_html_(self) -> str:
-        """What was blanked and what it reached, as notebooks show it."""
-        lines = ((name, f"{blanked:,}") for name, blanked in self.by_column.items())
-        fewest = "the fewest" if self.proved else f"at least {self.bound:,} are needed"
-        notes = (
-            f"{self.cells:,} cells of {self.blanked_records:,} of {self.records:,} records "
-            f"({fewest})",
-            f"keys were shared by {self.smallest_before:,} or more, now by "
-            f"{self.smallest_after:,} or more",
+    def _cost(self) -> View:
+        fewest = (
+            "proved to be the fewest" if self.proved else f"none needs fewer than {self.bound:,}"
         )
-        return html_table(("key", "cells blanked"), lines, title="Records to hand out", notes=notes)
+        names, blanked = [*self.by_column], [*self.by_column.values()]
+        records = [self.records] * len(names)
+        columns = (
+            ColumnView("key", names, field="key", kind="string"),
+            ColumnView("cells blanked", blanked, field="blanked", kind="int64"),
+            ColumnView("", records, field="records", kind="int64"),
+        )
+        chart = bars(
+            "cells shown",
+            names,
+            records,
+            [self.records - cells for cells in blanked],
+            caption="Cells of each key that were there, and that are left",
+        )
+        return View(
+            "What it cost",
+            facts=[
+                ("cells blanked", f"{self.cells:,} ({fewest})"),
+                ("records with a blank", f"{self.blanked_records:,} of {self.records:,}"),
+                ("time", f"{self.seconds:.2f} s"),
+            ],
+            charts=(chart,),
+            tables=(TableView(columns),),
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -106,18 +123,33 @@ class SuppressRelease(ReleasedRecords):
     def to_dict(self) -> dict[str, Any]:
         """The JSON form of the report, with the risks by confidential column."""
         risks = {
-            name: {"before": before.to_dict(), "after": after.to_dict()}
-            for name, (before, after) in self.risks.items()
+            name: {"before": before, "after": after} for name, (before, after) in self.risks.items()
         }
-        return {**self.report.to_dict(), **({"by_confidential": risks} if risks else {})}
+        return self.report.to_dict() | ({"by_confidential": json_value(risks)} if risks else {})
 
-    def plot(self, *, axes: Any = None) -> Any:
-        """The cells of each key that were there and that are left; the axes they were drawn on."""
-        return self.report.plot(axes=axes)
+    def view(self) -> View:
+        """That of the report, with the risk of each confidential column as a detail."""
+        view = self.report.view()
+        tables = [
+            risk_table({"before": before, "after": after}, name)
+            for name, (before, after) in self.risks.items()
+        ]
+        detail = View("Risk before and after", tables=tables, detail=True)
+        return replace(view, sections=(*([detail] if tables else ()), *view.sections))
 
-    def _repr_html_(self) -> str:
-        """What was blanked and what it reached, as notebooks show it."""
-        return self.report._repr_html_()
+    @property
+    def remains(self) -> tuple[str, ...]:
+        """What can still be told, in sentences."""
+        smallest = self.report.smallest_after
+        return (
+            f"Whoever knows the keys of a person finds {smallest} records or more that fit them: "
+            "who it is stays open, what they share does not.",
+            *(
+                f"{told:,} records are in groups that all have one value of {name}: it is told."
+                for name, told in self.report.still_told.items()
+                if told
+            ),
+        )
 
     def revealed(self) -> dict[str, list[list[Any]]]:
         """Which cells were blanked, as row (from 1) and column: for the owner alone."""

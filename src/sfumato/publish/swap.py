@@ -13,11 +13,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato import plots
 from sfumato.arguments import checked, shown
 from sfumato.domain import Codes
 from sfumato.errors import ParameterError, PrivacyError, listing
-from sfumato.notebook import Framed, arrow_table, html_table
 from sfumato.printable import percent
 from sfumato.privacy.probability import check_number
 from sfumato.publish.cap import PosteriorCap
@@ -26,8 +24,8 @@ from sfumato.publish.cost import ClassifierName, Cost, check_classifier, measure
 from sfumato.publish.exchange import Assignment, Exchange, solve
 from sfumato.publish.former import taking_microdata
 from sfumato.publish.greedy import phase_one, phase_two
-from sfumato.publish.identify import Risk, risk_of, status_of
-from sfumato.publish.intruder import Intruder, intruder_of
+from sfumato.publish.identify import Risk, risk_of, risk_table, status_of
+from sfumato.publish.intruder import Intruder, intruder_of, share
 from sfumato.publish.records import (
     Nulls,
     ReleasedRecords,
@@ -42,8 +40,12 @@ from sfumato.publish.records import (
 from sfumato.publish.refusal import fitting_changes, refusal
 from sfumato.publish.units import Units, barred_values, number_of_changes, units_of
 from sfumato.randomness import Keystream, drawing
+from sfumato.renderers.frames import json_fields, json_value
+from sfumato.renderers.picture import bars
+from sfumato.result import Result
 from sfumato.table import Table
 from sfumato.telling import Telling, silent
+from sfumato.view import Chart, TableView, View, attribute_columns
 
 __all__ = ["METHODS", "SwapRelease", "SwapReport", "exchange_of", "swap", "swap_proportions"]
 
@@ -51,10 +53,11 @@ MethodName = Literal["optimal", "greedy", "random"]
 METHODS: tuple[MethodName, ...] = ("optimal", "greedy", "random")
 
 MAX_POSTERIOR = 0.9  # unless another limit is stated
-_HEADS = (
-    *("column", "method", "changed", "objective", "optimal", "totals moved by"),
-    "guessed of the unique",
-)
+_HEADS = {  # what people see of the figures of a report
+    **{"confidential": "column", "method": "method", "changed": "changed"},
+    **{"marginal_drift": "totals moved by", "optimal": "optimal", "objective": "objective"},
+    "informed": "guessed of the unique",
+}
 _FIGURES = {  # of a report, as columns
     **dict.fromkeys(("confidential", "method"), "string"),
     **dict.fromkeys(("proportion", "max_posterior"), "double"),
@@ -66,7 +69,7 @@ _FEWEST = 3  # unique records that must hold a value for the limit to be kept wi
 
 
 @dataclass(frozen=True, repr=False)
-class SwapReport(Framed):
+class SwapReport(Result):
     """What a swap did to one confidential column; it never says to whom.
 
     `single` holds what can be guessed of each column on its own where several were swapped as one.
@@ -90,58 +93,124 @@ class SwapReport(Framed):
     single: tuple[Intruder, ...] = ()
     notes: tuple[str, ...] = ()
 
+    apart = ("cost", "single")  # in JSON as `to_dict` has them
+
     @property
     def marginal_drift(self) -> int:
         """How many records the totals moved by, each counted once: Σ |N′ − N| / 2."""
         return self.cost.marginal_drift
 
+    @property
+    def informed(self) -> float | None:
+        """How often an informed guess of a unique record is right."""
+        return self.cost.intruder.informed
+
+    @property
+    def intruders(self) -> tuple[Intruder, ...]:
+        """What can be guessed of the column, and of each of those that it was made of."""
+        return (self.cost.intruder, *self.single)
+
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
-        apart = ("cost", "single", "notes")
-        plain = {name: value for name, value in self.__dict__.items() if name not in apart}
-        single = {one.confidential: one.to_dict() for one in self.single}
+        single = {one.confidential: json_value(one) for one in self.single}
         return {
-            **plain,
+            **json_fields(self),
             **self.cost.to_dict(),
             **({"single_columns": single} if single else {}),
-            "notes": list(self.notes),
         }
 
-    def to_arrow(self) -> Any:
-        """A table of one row: what was asked, how many records changed, the objective, and how
-        often an informed guess of a unique record is right; reports of several swaps join well.
-        """
-        beside = {"marginal_drift": self.marginal_drift, "informed": self.cost.intruder.informed}
-        told = {**self.__dict__, **beside}
-        return arrow_table([[told[name] for name in _FIGURES]], **_FIGURES)
+    def view(self) -> View:
+        """The records at risk, what can still be guessed, and what it cost."""
+        limit = percent(self.max_posterior, 0)
+        words = (
+            "An informed intruder knows the keys of a person, how the release was made, the "
+            f"proportion and the totals. No guess was to be surer than {limit} from any shown "
+            "value."
+        )
+        risks = {"before": self.cost.before, "after": self.cost.after}
+        counted = View(tables=(risk_table(risks, self._counted()),), detail=True)
+        return View(
+            f"Risk before and after: {self.confidential}",
+            (words,),
+            charts=(self._chart(),),
+            tables=(_overview([self]),),
+            notes=self.notes,
+            sections=(
+                *(each.view(self.max_posterior) for each in self.intruders if each.guessed),
+                counted,
+                self._costs(),
+            ),
+        )
 
-    def plot(self, *, axes: Any = None) -> Any:
-        """The records at risk before and after; the axes they were drawn on."""
+    def _chart(self) -> Chart:
         cost = self.cost
-        guessed = (cost.intruder.informed or 0) * cost.intruder.unique
-        return plots.risk(
+        guessed = (self.informed or 0) * cost.intruder.unique
+        return bars(
+            "records at risk",
             ["unique", "collective", "guessed of the unique"],
             [cost.before.unique, cost.before.collective, cost.before.unique],
             [cost.after.unique, cost.after.collective, guessed],
-            axes=axes,
+            caption="Records at risk before and after",
         )
 
-    def line(self) -> tuple[str, ...]:
-        """The figures that notebooks show."""
-        told = self.cost.intruder.informed
-        return (
-            self.confidential,
-            self.method,
-            f"{self.changed:,} of {self.records:,}",
-            f"{self.objective:,.2f}",
-            "yes" if self.optimal else "no",
-            f"{self.marginal_drift:,}",
-            "–" if told is None else percent(told),
+    def _counted(self) -> str:
+        """What the counts are of, with a warning where records that count as not identifiable can
+        be guessed all the same.
+        """
+        guessed = "; ".join(
+            f"{one.confidential} is still guessed right for {share(one.groups_informed)} of the "
+            f"{one.grouped:,} records of groups that shared one value"
+            for one in self.intruders
+            if one.grouped
         )
+        warned = " — counted by what is shown, which is no protection by itself: " + guessed
+        return "By the keys matched on" + (warned if guessed else "")
 
-    def _repr_html_(self) -> str:
-        """What was done and what can still be guessed, as notebooks show it."""
-        return html_table(_HEADS, [self.line()], notes=self.notes)
+    def _costs(self) -> View:
+        cost, bound = self.cost, ""
+        if self.bound is not None:
+            proved = ", proved optimal" if self.optimal else ""
+            bound = f" (lower bound {self.bound:.4f}{proved})"
+        changed = f"{self.changed_unique:,} unique records, one in each of {self.changed_groups:,}"
+        moved = f"{cost.mean_two_way:.4f} on average, {max(cost.two_way.values()):.4f} at most"
+        judged, error = cost.classification, None
+        if judged is not None:
+            error = (
+                f"{percent(judged.trained_on_release, 2)} trained on the release, "
+                f"{percent(judged.trained_on_truth, 2)} on the truth ({judged.model})"
+            )
+        facts = [
+            ("changed", f"{changed} groups"),
+            ("objective", f"{self.objective:.4f}{bound}"),
+            ("totals moved by", f"{cost.marginal_drift:,} records"),
+            (
+                "I-divergence of the joint",
+                f"{cost.i_divergence:.4f} nats (half a record added to each cell)",
+            ),
+            ("two-way tables changed by", moved),
+            ("classification error", error),
+            ("time", f"{self.seconds:.2f} s for the exchange"),
+        ]
+        totals = [(str(one.value), one.before, one.after) for one in cost.totals]
+        tables = (
+            TableView.of(("value", "before", "after"), totals, "Totals"),
+            TableView.of(
+                ("key", "change"),
+                [*cost.two_way.items()],
+                "Two-way table of each key, total variation distance",
+            ),
+        )
+        detail = View(tables=tables, detail=True)
+        return View(f"What it cost: {self.confidential}", facts=facts, sections=(detail,))
+
+
+def _overview(reports: Sequence[SwapReport]) -> TableView:
+    """A line for each report: what was asked, how many records changed, the objective, and how
+    often an informed guess of a unique record is right; those of several swaps join well.
+    """
+    *columns, informed, seconds = attribute_columns(reports, _FIGURES, _HEADS)
+    columns += [replace(informed, words=share), seconds]
+    return TableView(columns)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -162,7 +231,7 @@ class SwapRelease(ReleasedRecords):
             "objective": sum(report.objective for report in self.reports),
             "marginal_drift": sum(report.marginal_drift for report in self.reports),
             "optimal": all(report.optimal for report in self.reports),
-            "released": {name: risk.to_dict() for name, risk in self.released_risks.items()},
+            "released": json_value(self.released_risks),
             "seconds": self.seconds,
         }
         if len(self.reports) > 1:
@@ -171,16 +240,39 @@ class SwapRelease(ReleasedRecords):
         only = self.reports[0].to_dict()
         return {**only, **together, "notes": [*self.notes, *only["notes"]]}
 
-    def plot(self, *, axes: Any = None) -> Any:
-        """The records at risk before and after, of the first confidential column; the axes they
-        were drawn on.
-        """
-        return self.reports[0].plot(axes=axes)
+    def view(self) -> View:
+        """A line for each column; what can be guessed of each and what it cost as details."""
+        names = listing([report.confidential for report in self.reports])
+        words = [
+            f"{int(self.changed.sum()):,} of {self.records.rows:,} records have another value of "
+            f"{names} ({self.seconds:.1f} s)."
+        ]
+        words += [
+            f"{name} as released: {risk.sample_uniques:,} records unique by their keys; the keys "
+            f"of {risk.collective:,} more show one value only."
+            for name, risk in self.released_risks.items()
+        ]
+        return View(
+            f"Swapping {names}",
+            words,
+            tables=(_overview(self.reports),),
+            notes=self.notes,
+            sections=[replace(report.view(), tables=(), detail=True) for report in self.reports],
+        )
 
-    def _repr_html_(self) -> str:
-        """What was done and what can still be guessed, as notebooks show it."""
-        notes = (*self.notes, *(note for report in self.reports for note in report.notes))
-        return html_table(_HEADS, [report.line() for report in self.reports], notes=notes)
+    @property
+    def remains(self) -> tuple[str, ...]:
+        """What can still be told, in sentences."""
+        found = [*self.notes]
+        for report in self.reports:
+            found += report.notes
+            found += [words for one in report.intruders for words in one.remains()]
+        found += [
+            f"{risk.sample_uniques:,} records are unique by the keys in the file as released: that "
+            f"someone is in it can be seen, what is blurred is {name}."
+            for name, risk in self.released_risks.items()
+        ]
+        return tuple(found)
 
 
 @dataclass(frozen=True)

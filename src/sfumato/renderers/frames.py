@@ -104,7 +104,7 @@ def json_value(value: Any) -> Any:
         return {str(name): json_value(each) for name, each in value.items()}
     if hasattr(value, "tolist"):  # NumPy's numbers and arrays
         return json_value(value.tolist())
-    if isinstance(value, Sequence | set | frozenset):
+    if isinstance(value, Sequence | set | frozenset) and not isinstance(value, bytes):
         return [json_value(each) for each in value]
     return str(value)
 

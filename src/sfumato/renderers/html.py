@@ -105,9 +105,9 @@ def page(view: View) -> str:
 
 
 def fragment(view: View) -> str:
-    """What a notebook shows: no pictures but sparklines, long tables cut."""
+    """What a notebook shows: no details, no pictures but sparklines, long tables cut."""
     title = f"<p><b>{_words(view.title)}</b></p>" if view.title else ""
-    return title + "".join(_parts(view, MOST_LINES, paged=False))
+    return title + "".join(_parts(view.brief(), MOST_LINES, paged=False))
 
 
 def _parts(view: View, most: int, *, paged: bool) -> Iterator[str]:

@@ -37,13 +37,15 @@ class Paper:
 
 def lines_of(view: View, paper: Paper) -> list[str]:
     """The lines of a view without its notes."""
-    return [*_lines(view, paper)]
+    made = [*_lines(view, paper)]
+    return [line for line, former in zip(made, ["", *made], strict=False) if line or former]
 
 
 def screen_of(view: View) -> str:
-    """A view as one screen of text with its notes: a sentence is there whole or not at all, and
-    what does not fit is said to be elsewhere.
+    """A view without its details as one screen of text with its notes: a sentence is there whole or
+    not at all, and what does not fit is said to be elsewhere.
     """
+    view = view.brief()
     lines = lines_of(view, Paper(most=TABLE, cut=True))
     notes = [wrapped_words(plain(note), ROOM) for note in view.all_notes()]
     whole = not any(line.startswith("… and ") for line in lines)
@@ -61,7 +63,7 @@ def fitting(view: View) -> int:
     least.
     """
     notes = [line for note in view.all_notes() for line in wrapped_words(f"note: {note}", ROOM)]
-    tables = [table for table in view.all_tables() if table.seen]
+    tables = [table for part in view.parts() for table in part.tables if table.seen]
     free = SCREEN - 1 - len(lines_of(view, Paper(most=1))) - len(notes)
     return max(3, 1 + free // max(1, len(tables)))
 
@@ -79,7 +81,7 @@ def _lines(view: View, paper: Paper) -> Iterator[str]:
         for line in typed(one_line(view.command), None if room is None else room - 6):
             yield f"  {line}"
     for table in view.tables:
-        if table.caption:
+        if table.caption and table.seen and len(table):
             yield from ("", plain(table.caption))
         yield from table_lines(table, paper)
     for part in view.sections:

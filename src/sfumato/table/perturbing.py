@@ -21,10 +21,10 @@ from sfumato.randomness import Keystream, drawing
 from sfumato.received import MOST_COPIES
 from sfumato.table.formats import STANDARD_STREAM, check_free, reader_of, writer_to
 from sfumato.table.order import OrderWriter, order_to
-from sfumato.table.readers import BATCH_ROWS, AskedPeople, Reader, Writer, batch_rows_of
+from sfumato.table.readers import BATCH_ROWS, Cohort, Reader, Writer, batch_rows_of
+from sfumato.table.round import Round
 from sfumato.table.shuffling import RowForm, Shuffle, permutation
 from sfumato.table.table import Provenance, Table, join_columns, new_release
-from sfumato.table.turns import Turn
 
 Progress = Callable[
     [int, float | None], None
@@ -50,7 +50,7 @@ def perturb_table(
     *,
     copies: int = 1,
     keep_order: bool = False,
-    turn: Turn | None = None,
+    turn: Round | None = None,
 ) -> Table:
     """The perturbed table, its noise drawn once, from secure randomness unless an `rng` is given,
     and its rows in a random order unless that is to be kept. With a `turn` only those are asked
@@ -62,7 +62,7 @@ def perturb_table(
 
 
 def _in_order(
-    table: Table, mechanism: Mechanism, rng: Keystream, copies: int, turn: Turn | None
+    table: Table, mechanism: Mechanism, rng: Keystream, copies: int, turn: Round | None
 ) -> Table:
     if not isinstance(table, Table):
         raise ParameterError(
@@ -113,7 +113,7 @@ def perturb_file(
     order: str | Path | None = None,
     force: bool = False,
     progress: Progress | None = None,
-    turn: Turn | None = None,
+    turn: Round | None = None,
 ) -> Written:
     """Perturb a file (or data frame) into another, in memory that does not grow with it.
 
@@ -123,7 +123,7 @@ def perturb_file(
     those are asked whose turn it is.
     """
     reader = source if isinstance(source, Reader) else reader_of(source)
-    reader = reader if turn is None else AskedPeople(reader, turn)
+    reader = reader if turn is None else Cohort(reader, turn)
     check_truth(reader.where, reader.provenance)
     check_order(order, target, keep_order=keep_order, force=force)
     rng = drawing(rng)

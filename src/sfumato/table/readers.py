@@ -23,6 +23,7 @@ from sfumato.errors import DataError, FileError, SfumatoError
 from sfumato.mechanisms.base import rows_of
 from sfumato.received import MOST_LABELS, Received
 from sfumato.table.expansion import check_held
+from sfumato.table.round import Round
 from sfumato.table.table import (
     Provenance,
     Table,
@@ -31,7 +32,6 @@ from sfumato.table.table import (
     encode_column,
     join_columns,
 )
-from sfumato.table.turns import Turn
 from sfumato.telling import Telling, silent
 
 P = TypeVar("P")  # a part of a file
@@ -254,13 +254,13 @@ class BasketsReader(Reader):
 
 
 @dataclass(eq=False)
-class AskedPeople(Reader):
+class Cohort(Reader):
     """The records of those whom a round asks, by their places in the file, read as if there were no
     others.
     """
 
     every: Reader
-    turn: Turn
+    turn: Round
 
     def __post_init__(self) -> None:
         self.where = self.every.where

@@ -36,10 +36,10 @@ from sfumato.errors import DataError, FileError, ParameterError, SchemaError, li
 from sfumato.mechanisms.base import Mechanism, rows_of
 from sfumato.mechanisms.registry import from_spec
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.received import MOST_COPIES, Received, shown, slips_told
+from sfumato.received import MOST_COPIES, Received, refuse_malformed, shown
 from sfumato.renderers.html import MOST_LINES
 from sfumato.result import Result
-from sfumato.table.turns import Turn
+from sfumato.table.round import Round
 from sfumato.view import View
 
 METADATA_KEY = b"sfumato"
@@ -66,7 +66,7 @@ class Provenance:
     shuffled: bool = False
     release: str | None = None
     told: tuple[str, ...] = ()
-    turn: Turn | None = None  # where people are asked in rounds
+    turn: Round | None = None  # where people are asked in rounds
 
     @property
     def guarantee(self) -> Guarantee:
@@ -127,9 +127,9 @@ class Provenance:
         shuffled, release = False, None
         if form != FIRST_FORMAT:
             shuffled, release = given["shuffled"].flag(), _release_in(given)
-        with slips_told("this file's description"):
+        with refuse_malformed("this file's description"):
             mechanism = from_spec(description)
-        turn = Turn.from_dict(given["turn"]) if "turn" in description else None
+        turn = Round.from_dict(given["turn"]) if "turn" in description else None
         return cls(mechanism, secure, copies, shuffled, release, turn=turn)
 
 

@@ -218,6 +218,9 @@ def test_the_person_can_ask_withdraw_and_not_bring_it_back(chromium: Any) -> Non
         (request,) = collector.posted("withdrawals")
         assert identity not in request.path and json.loads(request.body) == {"id": identity}
         assert entries(chromium)[0]["report"]["state"] == "withdrawn"
+        click(chromium, WORDS["forget"])
+        wait_for_text(chromium, "What the server holds stays there.")  # it has it no more
+        click(chromium, WORDS["no"])
         late = run(chromium, """
             const { Survey } = await import("/static/sfumato.js");
             const survey = await Survey.open("/health", { public: ["region"] });
@@ -274,17 +277,14 @@ def test_forgetting_keeps_the_cost_and_a_third_answer_is_refused(chromium: Any) 
             click(chromium, WORDS["forget"])
             wait_for_text(chromium, WORDS["forget_sure"])
             click(chromium, WORDS["yes"])
-            wait_for_text(chromium, "Do you smoke?")
+            wait_for_text(chromium, "Do you smoke?" if time == 1 else WORDS["error_title"])
             (entry,) = entries(chromium)
             assert "report" not in entry and entry["spent"] == pytest.approx(
                 2.9444 * time, abs=1e-3
             )
-        for place, code in HEALTH:
-            choose(chromium, place, code)
-        click(chromium, WORDS["blur"])
-        wait_for_text(chromium, WORDS["error_title"])
-        told = text_of(chromium)
+        told = text_of(chromium)  # before anything is asked in vain
         assert "2.9" in told and "0.11" in told
+        assert not chromium.find_elements("css selector", "form")
         assert len(collector.posted()) == 2 and "report" not in entries(chromium)[0]
 
 
@@ -299,10 +299,6 @@ def test_the_budget_is_one_for_all_campaigns_and_rounds_of_a_server(chromium: An
         find(chromium, "form")
         answer_and_send(chromium, (0, 1))
         chromium.get(f"{collector.origin}/health")  # a new round asks again, and costs again
-        find(chromium, "form")
-        for place, code in HEALTH:
-            choose(chromium, place, code)
-        click(chromium, WORDS["blur"])
         wait_for_text(chromium, WORDS["error_title"])
         assert sum(entry["spent"] for entry in entries(chromium)) == pytest.approx(5.889, abs=1e-3)
 
@@ -557,9 +553,12 @@ def test_a_campaign_without_a_budget_has_that_of_the_browser(chromium: Any, budg
         for number in (1, 2, 3):
             collector.campaigns["health"]["round"] = number
             chromium.get(f"{collector.origin}/health")
+            if number == 3:
+                break
             choose(chromium, 0, 1)
             click(chromium, WORDS["blur"])
-            wait_for_text(chromium, WORDS["report_title" if number < 3 else "error_title"])
+            wait_for_text(chromium, WORDS["report_title"])
+        wait_for_text(chromium, WORDS["error_title"])
         assert sum(entry["spent"] for entry in entries(chromium)) == pytest.approx(5.889, abs=1e-3)
         assert "0.1111" in text_of(chromium)
 
@@ -885,4 +884,4 @@ def test_gamma_and_epsilon_are_never_shown_smaller_than_they_are(chromium: Any) 
     with opened(chromium, coin(19, **changes), "?lang=en"):
         find(chromium, "form")
         click(chromium, WORDS["numbers"])
-        assert "γ = 19.01, ε = 2.95" in text_of(chromium)
+        assert "γ = 19.01, ε = 2.945" in text_of(chromium)

@@ -16,7 +16,7 @@ from functools import cached_property
 from sfumato.collect.board import Board
 from sfumato.collect.campaign import Campaign
 from sfumato.collect.campaign_file import CampaignFile
-from sfumato.collect.rounds import at_present, begin_next, is_due
+from sfumato.collect.releases import at_present, begin_next, is_due
 from sfumato.collect.server.limits import RateLimit
 from sfumato.collect.server.parsing import ReportParser
 from sfumato.collect.server.replies import RefusalError, Scope
@@ -93,7 +93,7 @@ class Collector:
     def _offer(self, file: CampaignFile) -> None:
         """Offer a campaign, or its next round in the place of the one before."""
         number = self.store.enrol(file)
-        tally = CampaignTally(file.campaign.estimator)
+        tally = CampaignTally(file.campaign.mechanism, bounded=file.campaign.dashboard.bounded)
         start = time.monotonic()
         tally.recount(self.store.bodies(number))
         counting = time.monotonic() - start

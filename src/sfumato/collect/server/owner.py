@@ -136,7 +136,7 @@ class OwnerPages:
             kept = store.shown(served.number)
         if kept is not None:
             return msgspec.convert(kept, Figures)
-        blank = type(served.tally)(served.campaign.estimator)
+        blank = type(served.tally)(served.campaign.mechanism)
         return figures_of(served.campaign, blank, enough=False)
 
     def _is_step(self, served: Served, kept: Mapping[str, Any] | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import socket
 import threading
@@ -143,10 +144,17 @@ def _bound(host: str, port: int) -> socket.socket:
         listening.close()
         reason = error.strerror if isinstance(error, OSError) else "no such port"
         raise ServerError(
-            f"cannot listen at {host}:{port}: {reason}", hint="choose another --port"
+            f"cannot listen at {host}:{port}: {reason}",
+            hint=f"choose another --{'host' if _of_host(error) else 'port'}",
         ) from None
     listening.set_inheritable(True)
     return listening
+
+
+def _of_host(error: Exception) -> bool:
+    """Whether it is the host at which nobody can listen here, and not the port."""
+    absent = isinstance(error, OSError) and error.errno == errno.EADDRNOTAVAIL
+    return absent or isinstance(error, socket.gaierror)
 
 
 def _loop() -> str:

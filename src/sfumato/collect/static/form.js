@@ -282,8 +282,14 @@ class Form {
   // --- asking
 
   /** @param {boolean} focus */
-  showQuestions(focus) {
+  async showQuestions(focus) {
     const { campaign, question, asked } = this.survey;
+    try {
+      this.survey.checkBudget(await this.survey.left()); // before anyone answers in vain
+    } catch (error) {
+      this.fail(error);
+      return;
+    }
     const summary = make("div", { class: "errors", role: "alert", tabindex: -1, hidden: true });
     const fields = asked.map((place) => new Field(this, place));
     const form = make(
@@ -423,7 +429,7 @@ class Form {
           {},
           this.say("promise_gamma", {
             gamma: this.number(upwards(times, 4), 4),
-            epsilon: this.number(upwards(this.survey.epsilon, 3), 3),
+            epsilon: this.number(upwards(this.survey.epsilon, 4), 4),
           }),
         ),
       ),

@@ -25,13 +25,25 @@ export { Draws, Program, SfumatoError };
 const DAY = 86_400_000;
 const PATIENCE = 14 * DAY;
 
+/** Names by which machines call themselves. */
+const LOCAL = /^(.+\.)?localhost$|^localhost(\.localdomain|[46])$|^ip6-(localhost|loopback)$/;
+
 /** A server by one name, however it is spelt: by http or https, with or without the usual port, by
  * any name by which a machine calls itself. @param {string} origin */
 export function account(origin) {
   const { hostname, port } = new URL(origin);
-  const host = hostname.replace(/\.$/, "");
-  const own = /^(.+\.)?localhost$|^127\.|^0\.0\.0\.0$|^\[::1?\]$|^\[::ffff:(7f..:|0:0\])/.test(host);
+  const host = ipv4(hostname.replace(/\.+$/, ""));
+  const own = LOCAL.test(host) || /^127(\.\d+){3}$|^0\.0\.0\.[01]$/.test(host);
   return `${own ? "127.0.0.1" : host}:${["80", "443"].includes(port) ? "" : port}`;
+}
+
+/** The IPv4 address that one of IPv6 holds: as it was once written, mapped, or behind NAT64; any
+ * other host as it is. @param {string} host */
+function ipv4(host) {
+  const found = /^\[(?:::ffff:(\w+):|(?:64:ff9b)?::(?:(\w+):)?)(\w*)\]$/.exec(host);
+  if (!found) return host;
+  const halves = [found[1] ?? found[2], found[3]].map((half) => parseInt(half || "0", 16));
+  return halves.flatMap((half) => [half >> 8, half & 255]).join(".");
 }
 
 /**
@@ -271,6 +283,17 @@ export class Survey {
     return left;
   }
 
+  /** Refuse an answer that costs more than is left. @param {number} left */
+  checkBudget(left) {
+    const { budget, epsilon: cost } = this;
+    if (cost > left + 1e-12)
+      throw new SfumatoError("budget", "this browser's budget for this server is spent", {
+        cost,
+        left,
+        budget,
+      });
+  }
+
   /**
    * Blurs an answer, once: the budget is checked, the report drawn and written down together, and
    * a second call repeats the first report for nothing.
@@ -286,13 +309,7 @@ export class Survey {
     navigator.storage?.persist?.().catch(() => {});
     this.entry = await this.change((entry, spent, put) => {
       if (entry.report) return;
-      const { budget } = this;
-      if (spent + this.epsilon > budget + 1e-12)
-        throw new SfumatoError("budget", "this browser's budget for this server is spent", {
-          cost: this.epsilon,
-          left: budget - spent,
-          budget,
-        });
+      this.checkBudget(this.budget - spent);
       const values = this.program.randomise(record, new Draws(), entry.question);
       const id = identity();
       const report = { id, values, body: this.body(id, values), at: Date.now() };

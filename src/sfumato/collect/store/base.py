@@ -13,7 +13,9 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Literal, NamedTuple, Protocol
@@ -21,7 +23,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from sfumato.collect.campaign import Campaign
 from sfumato.collect.campaign_file import CampaignFile
 from sfumato.errors import ParameterError, StoreError, near_miss
-from sfumato.received import Received, parsed_json
+from sfumato.received import Received, parsed_json, refuse_malformed
 from sfumato.table import Provenance
 
 STORED, REPEATED, CONFLICT, WITHDRAWN = "stored", "repeated", "conflict", "withdrawn"
@@ -161,6 +163,124 @@ class Store(Protocol):
         """Tidy up and let go."""
 
 
+class SqlStore(ABC):
+    """What the stores say in the same SQL, in which `?` stands for a value."""
+
+    where: str
+
+    @abstractmethod
+    def _transaction(self) -> AbstractContextManager[Any]:
+        """A cursor whose work is on disk when the block ends, or not done at all."""
+
+    @abstractmethod
+    def _rows(self, statement: str, values: Any = ()) -> list[Any]:
+        """What a statement finds."""
+
+    @abstractmethod
+    def _do(self, cursor: Any, statement: str, values: Sequence[Any]) -> Any:
+        """The cursor after a statement of a transaction."""
+
+    @abstractmethod
+    def _alone(self, cursor: Any) -> None:
+        """Keep others from enrolling for the rest of a transaction."""
+
+    def enrol(self, file: CampaignFile) -> int:
+        facts = enrolment(file)
+        named = (facts["name"], facts["round"])
+        with self._transaction() as cursor:
+            self._alone(cursor)
+            self._do(
+                cursor,
+                "INSERT INTO campaign(name, round, hash, frozen, spec) VALUES (?, ?, ?, ?, ?)"
+                " ON CONFLICT (name, round) DO NOTHING",
+                (*named, facts["hash"], facts["frozen"], facts["spec"]),
+            )
+            number, known, frozen = self._do(
+                cursor,
+                "SELECT number, hash, frozen FROM campaign WHERE name = ? AND round = ?",
+                named,
+            ).fetchone()
+            if known != facts["hash"]:
+                if reports := self._count(cursor, number):
+                    raise file.changed(parsed_json(frozen, f"{self.where}'s campaign"), reports)
+                self._do(
+                    cursor,
+                    "UPDATE campaign SET hash = ?, frozen = ?, shown = NULL WHERE number = ?",
+                    (facts["hash"], facts["frozen"], number),
+                )
+            self._do(
+                cursor, "UPDATE campaign SET spec = ? WHERE number = ?", (facts["spec"], number)
+            )
+            return int(number)
+
+    def _count(self, cursor: Any, number: int) -> int:
+        """The reports that people gave, those withdrawn included."""
+        statement = (
+            "SELECT (SELECT count(*) FROM report WHERE campaign = ?)"
+            " + (SELECT count(*) FROM withdrawn WHERE campaign = ?)"
+        )
+        return int(self._do(cursor, statement, (number, number)).fetchone()[0])
+
+    def enrolled(self) -> list[Enrolled]:
+        found = self._rows("SELECT number, name, round, hash, spec FROM campaign ORDER BY number")
+        return [Enrolled.of(*row) for row in found]
+
+    def rounds(self, name: str) -> list[int]:
+        statement = "SELECT number FROM campaign WHERE name = ? ORDER BY round DESC"
+        return [number for (number,) in self._rows(statement, (name,))]
+
+    def _count_day(self, cursor: Any, totals: Mapping[tuple[int, str], int]) -> None:
+        day = utc_today().isoformat()
+        for (campaign, outcome), count in sorted(totals.items()):
+            self._do(
+                cursor,
+                "INSERT INTO daily VALUES (?, ?, ?, ?) ON CONFLICT (campaign, day, outcome)"
+                " DO UPDATE SET count = daily.count + excluded.count",
+                (campaign, day, outcome, count),
+            )
+
+    def daily(self, campaign: int) -> list[tuple[str, str, int]]:
+        statement = "SELECT day, outcome, count FROM daily WHERE campaign = ? ORDER BY day, outcome"
+        return [(str(day), *rest) for day, *rest in self._rows(statement, (campaign,))]
+
+    def shown(self, campaign: int) -> dict[str, Any] | None:
+        ((text,),) = self._rows("SELECT shown FROM campaign WHERE number = ?", (campaign,))
+        with refuse_malformed(f"{self.where}'s last figures"):  # which may be infinite
+            return None if text is None else dict(json.loads(text))
+
+    def show(
+        self, campaign: int, figures: Mapping[str, Any], *, instead_of: Mapping[str, Any] | None
+    ) -> bool:
+        before = "" if instead_of is None else json.dumps(instead_of)
+        statement = "UPDATE campaign SET shown = ? WHERE number = ? AND coalesce(shown, '') = ?"
+        values = (json.dumps(figures), campaign, before)
+        with self._transaction() as cursor:
+            return bool(self._do(cursor, statement, values).rowcount)
+
+    def add_token(self, token: Token) -> None:
+        expires = None if token.expires is None else token.expires.isoformat()
+        with self._transaction() as cursor:
+            self._do(cursor, "INSERT INTO token VALUES (?, ?, ?, ?)", (*token[:3], expires))
+
+    def tokens(self) -> list[Token]:
+        return list(map(_token, self._rows("SELECT * FROM token ORDER BY label, hash")))
+
+    def find_token(self, digest: bytes) -> Token | None:
+        found = self._rows("SELECT * FROM token WHERE hash = ?", (digest,))
+        return _token(found[0]) if found else None
+
+    def remove_tokens(self, label: str) -> int:
+        with self._transaction() as cursor:
+            return int(self._do(cursor, "DELETE FROM token WHERE label = ?", (label,)).rowcount)
+
+
+def _token(row: Sequence[Any]) -> Token:
+    digest, role, label, expires = row
+    return Token(
+        bytes(digest), role, label, None if expires is None else date.fromisoformat(str(expires))
+    )
+
+
 def token_digest(token: str) -> bytes:
     """What the store keeps of a token: its SHA-256."""
     return hashlib.sha256(token.encode()).digest()
@@ -200,7 +320,7 @@ def unseen_since() -> date:
 
 def provenance(campaign: Campaign) -> Provenance:
     """How the reports of a campaign came about: a store keeps them in the order of random ids."""
-    return Provenance(campaign.estimator, secure=True, shuffled=True, turn=campaign.turn)
+    return Provenance(campaign.mechanism, secure=True, shuffled=True, turn=campaign.turn)
 
 
 def enrolment(file: CampaignFile) -> dict[str, Any]:

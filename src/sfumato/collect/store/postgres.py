@@ -7,13 +7,11 @@ tables anew in the order of the ids; until then whoever holds those files sees i
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from sfumato.collect.campaign_file import CampaignFile
 from sfumato.collect.store.base import (
     CONFLICT,
     MOST_UNSEEN,
@@ -21,18 +19,15 @@ from sfumato.collect.store.base import (
     Added,
     Batch,
     Done,
-    Enrolled,
     Receipt,
-    Token,
+    SqlStore,
     Work,
-    enrolment,
     tallied,
     unseen_since,
     utc_today,
 )
 from sfumato.engines.postgres import PostgresDatabase
 from sfumato.errors import ServerError, StoreError
-from sfumato.received import parsed_json, slips_told
 
 if TYPE_CHECKING:
     from psycopg import Connection, Cursor
@@ -56,12 +51,13 @@ CREATE TABLE daily(campaign integer, day date, outcome text, count bigint NOT NU
     PRIMARY KEY(campaign, day, outcome));
 CREATE TABLE token(hash bytea PRIMARY KEY, role text NOT NULL, label text NOT NULL, expires date);
 """
+TABLES = {"campaign", "report", "withdrawn", "daily", "token"}
 # In a table that stores of earlier versions do not have: they remembered such ids for ever.
 UNSEEN = """CREATE TABLE unseen(campaign integer, id bytea, day date NOT NULL,
     CONSTRAINT unseen_key PRIMARY KEY(campaign, id))"""
 
 
-class PostgresStore:
+class PostgresStore(SqlStore):
     """A database that several workers share; each has its own connections."""
 
     shared = True
@@ -84,7 +80,7 @@ class PostgresStore:
 
     def _prepare(self, create: bool) -> None:
         with self._transaction() as cursor:
-            cursor.execute("SELECT pg_advisory_xact_lock(%s, 0)", (SPACE,))
+            self._alone(cursor)
             cursor.execute("SELECT to_regclass('sfumato_meta') IS NOT NULL")
             if not _one(cursor)[0]:
                 if not create:
@@ -96,8 +92,17 @@ class PostgresStore:
             cursor.execute("SELECT to_regclass('unseen') IS NULL")
             if _one(cursor)[0] and create:
                 cursor.execute(UNSEEN)
-            cursor.execute("SELECT value FROM sfumato_meta WHERE key = 'version'")
+            cursor.execute("SELECT max(value) FROM sfumato_meta WHERE key = 'version'")
             version = _one(cursor)[0]
+            # Behind a view may stand work without end.
+            cursor.execute(
+                "SELECT ours, relkind::text FROM unnest(%s::text[]) AS ours JOIN pg_class"
+                " ON pg_class.oid = to_regclass(ours)",
+                ([*TABLES, "unseen"],),
+            )
+            kinds = dict(cursor.fetchall())
+            if version is None or not kinds.keys() >= TABLES or set(kinds.values()) != {"r"}:
+                raise StoreError(f"{self.where} is no store of campaigns")
             if version != str(VERSION):
                 raise StoreError(f"{self.where} is a store of version {version}, not {VERSION}")
             cursor.execute("SHOW track_commit_timestamp")
@@ -106,53 +111,6 @@ class PostgresStore:
                     f"{self.where} keeps the time of every commit",
                     hint="set track_commit_timestamp = off: when reports came is not to be kept",
                 )
-
-    # Campaigns.
-
-    def enrol(self, file: CampaignFile) -> int:
-        facts = enrolment(file)
-        with self._transaction() as cursor:
-            cursor.execute("SELECT pg_advisory_xact_lock(%s, 0)", (SPACE,))
-            cursor.execute(
-                "INSERT INTO campaign(name, round, hash, frozen, spec) VALUES (%(name)s, %(round)s,"
-                " %(hash)s, %(frozen)s, %(spec)s) ON CONFLICT (name, round) DO NOTHING",
-                facts,
-            )
-            cursor.execute(
-                "SELECT number, hash, frozen FROM campaign WHERE name = %(name)s"
-                " AND round = %(round)s",
-                facts,
-            )
-            number, known, frozen = _one(cursor)
-            if known != facts["hash"]:
-                if reports := self._count(cursor, number):
-                    raise file.changed(parsed_json(frozen, f"{self.where}'s campaign"), reports)
-                cursor.execute(
-                    "UPDATE campaign SET hash = %s, frozen = %s, shown = NULL WHERE number = %s",
-                    (facts["hash"], facts["frozen"], number),
-                )
-            cursor.execute(
-                "UPDATE campaign SET spec = %s WHERE number = %s", (facts["spec"], number)
-            )
-            return int(number)
-
-    def _count(self, cursor: Cursor[Any], number: int) -> int:
-        cursor.execute(
-            "SELECT (SELECT count(*) FROM report WHERE campaign = %(n)s)"
-            " + (SELECT count(*) FROM withdrawn WHERE campaign = %(n)s)",
-            {"n": number},
-        )
-        return int(_one(cursor)[0])
-
-    def enrolled(self) -> list[Enrolled]:
-        found = self._rows("SELECT number, name, round, hash, spec FROM campaign ORDER BY number")
-        return [Enrolled.of(*row) for row in found]
-
-    def rounds(self, name: str) -> list[int]:
-        found = self._rows(
-            "SELECT number FROM campaign WHERE name = %s ORDER BY round DESC", (name,)
-        )
-        return [number for (number,) in found]
 
     # Reports.
 
@@ -249,15 +207,6 @@ class PostgresStore:
         )
         self._new_unseen = 0
 
-    def _count_day(self, cursor: Cursor[Any], totals: Mapping[tuple[int, str], int]) -> None:
-        day = utc_today()
-        for (campaign, outcome), count in sorted(totals.items()):
-            cursor.execute(
-                "INSERT INTO daily VALUES (%s, %s, %s, %s) ON CONFLICT (campaign, day, outcome)"
-                " DO UPDATE SET count = daily.count + excluded.count",
-                (campaign, day, outcome, count),
-            )
-
     def probe(self) -> None:
         with self._transaction() as cursor:
             cursor.execute(
@@ -278,7 +227,7 @@ class PostgresStore:
 
     def bodies(self, campaign: int) -> Iterator[bytes]:
         with (
-            self._told(),
+            self._store_errors(),
             self._connection() as connection,
             connection.transaction(),
             connection.cursor("sfumato_bodies") as cursor,
@@ -286,51 +235,6 @@ class PostgresStore:
             cursor.execute("SELECT body FROM report WHERE campaign = %s ORDER BY id", (campaign,))
             while rows := cursor.fetchmany(CHUNK):
                 yield b"".join([body for (body,) in rows])
-
-    def daily(self, campaign: int) -> list[tuple[str, str, int]]:
-        found = self._rows(
-            "SELECT day, outcome, count FROM daily WHERE campaign = %s ORDER BY day, outcome",
-            (campaign,),
-        )
-        return [(day.isoformat(), outcome, count) for day, outcome, count in found]
-
-    def shown(self, campaign: int) -> dict[str, Any] | None:
-        ((text,),) = self._rows("SELECT shown FROM campaign WHERE number = %s", (campaign,))
-        with slips_told(f"{self.where}'s last figures"):  # which may be infinite
-            return None if text is None else dict(json.loads(text))
-
-    def show(
-        self, campaign: int, figures: Mapping[str, Any], *, instead_of: Mapping[str, Any] | None
-    ) -> bool:
-        before = None if instead_of is None else json.dumps(instead_of)
-        with self._transaction() as cursor:
-            cursor.execute(
-                "UPDATE campaign SET shown = %s WHERE number = %s"
-                " AND shown IS NOT DISTINCT FROM %s",
-                (json.dumps(figures), campaign, before),
-            )
-            return cursor.rowcount == 1
-
-    # Tokens.
-
-    def add_token(self, token: Token) -> None:
-        with self._transaction() as cursor:
-            cursor.execute("INSERT INTO token VALUES (%s, %s, %s, %s)", token)
-
-    def tokens(self) -> list[Token]:
-        found = self._rows("SELECT hash, role, label, expires FROM token ORDER BY label, hash")
-        return [Token(bytes(digest), *rest) for digest, *rest in found]
-
-    def find_token(self, digest: bytes) -> Token | None:
-        found = self._rows(
-            "SELECT hash, role, label, expires FROM token WHERE hash = %s", (digest,)
-        )
-        return Token(bytes(found[0][0]), *found[0][1:]) if found else None
-
-    def remove_tokens(self, label: str) -> int:
-        with self._transaction() as cursor:
-            cursor.execute("DELETE FROM token WHERE label = %s", (label,))
-            return int(cursor.rowcount)
 
     # Keeping house.
 
@@ -395,18 +299,24 @@ class PostgresStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[Cursor[Any]]:
-        with self._lock, self._told():
+        with self._lock, self._store_errors():
             self._writing = self._connected(self._writing)
             with self._writing.transaction(), self._writing.cursor() as cursor:
                 yield cursor
 
+    def _alone(self, cursor: Cursor[Any]) -> None:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s, 0)", (SPACE,))
+
+    def _do(self, cursor: Cursor[Any], statement: str, values: Sequence[Any]) -> Any:
+        return cursor.execute(statement.replace("?", "%s"), values)
+
     def _rows(self, statement: str, values: Any = ()) -> list[Any]:
-        with self._read_lock, self._told():
+        with self._read_lock, self._store_errors():
             self._reading = self._connected(self._reading)
-            return self._reading.execute(statement, values).fetchall()
+            return self._reading.execute(statement.replace("?", "%s"), values).fetchall()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _store_errors(self) -> Iterator[None]:
         """PostgreSQL's complaints as one line of ours."""
         import psycopg
 

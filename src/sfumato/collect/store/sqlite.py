@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import date
 from pathlib import Path
 from typing import IO, Any
 
-from sfumato.collect.campaign_file import CampaignFile
 from sfumato.collect.store.base import (
     CONFLICT,
     MOST_UNSEEN,
@@ -21,18 +19,16 @@ from sfumato.collect.store.base import (
     Added,
     Batch,
     Done,
-    Enrolled,
     Receipt,
-    Token,
+    SqlStore,
     Work,
-    enrolment,
     tallied,
     unseen_since,
     utc_today,
 )
 from sfumato.errors import FileError, StoreError
 from sfumato.files import sync_folder
-from sfumato.received import check_file, parsed_json, slips_told
+from sfumato.received import check_file
 
 VERSION = 1
 PATIENCE = 5.0  # seconds to wait for another writer
@@ -60,7 +56,7 @@ UNSEEN = """CREATE TABLE IF NOT EXISTS unseen(campaign INTEGER, id BLOB, day TEX
 Connect = Callable[[str], sqlite3.Connection]
 
 
-class SqliteStore:
+class SqliteStore(SqlStore):
     """One file, one writer at a time; readers are never in its way, nor it in theirs.
 
     Rows lie in the order of their ids, which are random, so neither time nor order of arrival is
@@ -108,7 +104,7 @@ class SqliteStore:
         served = _served(path) if serve else None
         if create and not path.exists():
             _create(path)
-        with _told(f"'{path}'"):
+        with _store_errors(f"'{path}'"):
             connection = opened(str(path))
             _prepare(connection, f"'{path}'", create)
             if serve:  # what a crash left in the log counts as committed now: have it on disk
@@ -116,54 +112,6 @@ class SqliteStore:
             store = cls(path, connection, opened)
         store._served = served
         return store
-
-    # Campaigns.
-
-    def enrol(self, file: CampaignFile) -> int:
-        facts = enrolment(file)
-        with self._transaction() as cursor:
-            found = cursor.execute(
-                "SELECT number, hash, frozen FROM campaign WHERE name = ? AND round = ?",
-                (facts["name"], facts["round"]),
-            ).fetchone()
-            if found is None:
-                return self._insert_campaign(cursor, facts)
-            number, known, frozen = found
-            if known != facts["hash"]:
-                if reports := self._count(cursor, number):
-                    raise file.changed(parsed_json(frozen, f"{self.where}'s campaign"), reports)
-                cursor.execute(
-                    "UPDATE campaign SET hash = ?, frozen = ?, shown = NULL WHERE number = ?",
-                    (facts["hash"], facts["frozen"], number),
-                )
-            cursor.execute("UPDATE campaign SET spec = ? WHERE number = ?", (facts["spec"], number))
-            return int(number)
-
-    def _insert_campaign(self, cursor: sqlite3.Cursor, facts: Mapping[str, Any]) -> int:
-        cursor.execute(
-            "INSERT INTO campaign(name, round, hash, frozen, spec) VALUES (?, ?, ?, ?, ?)",
-            tuple(facts[key] for key in ("name", "round", "hash", "frozen", "spec")),
-        )
-        return int(cursor.execute("SELECT last_insert_rowid()").fetchone()[0])
-
-    def _count(self, cursor: sqlite3.Cursor, number: int) -> int:
-        """The reports that people gave, those withdrawn included."""
-        tables = ("report", "withdrawn")
-        counts = [
-            cursor.execute(f"SELECT count(*) FROM {table} WHERE campaign = ?", (number,)).fetchone()
-            for table in tables
-        ]
-        return sum(count for (count,) in counts)
-
-    def enrolled(self) -> list[Enrolled]:
-        found = self._rows("SELECT number, name, round, hash, spec FROM campaign ORDER BY number")
-        return [Enrolled.of(*row) for row in found]
-
-    def rounds(self, name: str) -> list[int]:
-        found = self._rows(
-            "SELECT number FROM campaign WHERE name = ? ORDER BY round DESC", (name,)
-        )
-        return [number for (number,) in found]
 
     # Reports.
 
@@ -269,14 +217,6 @@ class SqliteStore:
         self._withdrawn.difference_update(gone)
         self._new_unseen, self._forgotten = 0, utc_today()
 
-    def _count_day(self, cursor: sqlite3.Cursor, totals: Mapping[tuple[int, str], int]) -> None:
-        day = utc_today().isoformat()
-        cursor.executemany(
-            "INSERT INTO daily VALUES (?, ?, ?, ?) ON CONFLICT(campaign, day, outcome)"
-            " DO UPDATE SET count = count + excluded.count",
-            [(campaign, day, outcome, count) for (campaign, outcome), count in totals.items()],
-        )
-
     def probe(self) -> None:
         # What a failed flush left in the log may look committed to whoever opens the file next, so
         # it is moved into the database, which writes and flushes it anew.
@@ -297,7 +237,7 @@ class SqliteStore:
         return "stored" if found else "unknown"
 
     def bodies(self, campaign: int) -> Iterator[bytes]:
-        with _told(self.where):
+        with _store_errors(self.where):
             connection = self._connect(str(self.path))
             try:
                 connection.execute("BEGIN")  # all parts are of one moment
@@ -310,50 +250,6 @@ class SqliteStore:
             finally:
                 connection.close()
 
-    def daily(self, campaign: int) -> list[tuple[str, str, int]]:
-        return self._rows(
-            "SELECT day, outcome, count FROM daily WHERE campaign = ? ORDER BY day, outcome",
-            (campaign,),
-        )
-
-    def shown(self, campaign: int) -> dict[str, Any] | None:
-        ((text,),) = self._rows("SELECT shown FROM campaign WHERE number = ?", (campaign,))
-        with slips_told(f"{self.where}'s last figures"):  # which may be infinite
-            return None if text is None else dict(json.loads(text))
-
-    def show(
-        self, campaign: int, figures: Mapping[str, Any], *, instead_of: Mapping[str, Any] | None
-    ) -> bool:
-        before = None if instead_of is None else json.dumps(instead_of)
-        with self._transaction() as cursor:
-            cursor.execute(
-                "UPDATE campaign SET shown = ? WHERE number = ? AND shown IS ?",
-                (json.dumps(figures), campaign, before),
-            )
-            return cursor.rowcount == 1
-
-    # Tokens.
-
-    def add_token(self, token: Token) -> None:
-        expires = None if token.expires is None else token.expires.isoformat()
-        with self._transaction() as cursor:
-            cursor.execute(
-                "INSERT INTO token VALUES (?, ?, ?, ?)",
-                (token.digest, token.role, token.label, expires),
-            )
-
-    def tokens(self) -> list[Token]:
-        return list(map(_token, self._rows("SELECT * FROM token ORDER BY label, hash")))
-
-    def find_token(self, digest: bytes) -> Token | None:
-        found = self._rows("SELECT * FROM token WHERE hash = ?", (digest,))
-        return _token(found[0]) if found else None
-
-    def remove_tokens(self, label: str) -> int:
-        with self._transaction() as cursor:
-            cursor.execute("DELETE FROM token WHERE label = ?", (label,))
-            return int(cursor.execute("SELECT changes()").fetchone()[0])
-
     # Keeping house.
 
     def cut_log(self) -> None:
@@ -363,7 +259,7 @@ class SqliteStore:
         """Write every page anew: cells stand in a page in the order in which they came."""
         if self._new_unseen or self._forgotten != utc_today():
             self._forget_unseen()
-        with self._lock, _told(self.where):
+        with self._lock, _store_errors(self.where):
             if self._changed:
                 self._writing.execute("VACUUM")
                 self._changed = False
@@ -371,7 +267,7 @@ class SqliteStore:
 
     def _move_log(self, patience: float) -> None:
         """Move what the log holds into the database, and cut the log to nothing."""
-        with self._lock, _told(self.where):
+        with self._lock, _store_errors(self.where):
             self._writing.execute(f"PRAGMA busy_timeout = {round(1e3 * patience)}").fetchall()
             try:
                 self._writing.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -394,7 +290,7 @@ class SqliteStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Cursor]:
-        with self._lock, _told(self.where):
+        with self._lock, _store_errors(self.where):
             cursor = self._writing.cursor()
             cursor.execute("BEGIN IMMEDIATE")
             try:
@@ -405,8 +301,14 @@ class SqliteStore:
                     cursor.execute("ROLLBACK")
                 raise
 
-    def _rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
-        with self._read_lock, _told(self.where):
+    def _alone(self, cursor: Any) -> None:
+        """As every transaction here is."""
+
+    def _do(self, cursor: Any, statement: str, values: Sequence[Any]) -> Any:
+        return cursor.execute(statement, values)
+
+    def _rows(self, statement: str, values: Any = ()) -> list[Any]:
+        with self._read_lock, _store_errors(self.where):
             return self._reading.execute(statement, values).fetchall()
 
 
@@ -465,7 +367,7 @@ def _prepare(connection: sqlite3.Connection, where: str, create: bool) -> None:
 
 def _check(path: Path, create: bool, connect: Connect) -> None:
     """Refuse a file that is no store, before anything is set or written."""
-    with _told(f"'{path}'"), closing(connect(str(path))) as connection:
+    with _store_errors(f"'{path}'"), closing(connect(str(path))) as connection:
         _is_new(connection, f"'{path}'", create)
 
 
@@ -480,7 +382,24 @@ def _is_new(connection: sqlite3.Connection, where: str, create: bool) -> bool:
             f"{where} is no store of campaigns"
             + (f" that this Sfumato reads (version {version})" if version else "")
         )
+    _check_tables(connection, where)
     return False
+
+
+def _check_tables(connection: sqlite3.Connection, where: str) -> None:
+    """Refuse tables that are not as we make them: behind a view, a trigger or a computed column
+    may stand work without end. Whatever else is in the file is not read.
+    """
+    found = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+    missing = {statement.strip() for statement in SCHEMA.split(";\n")} - {
+        "",
+        *(sql for _, _, sql in found),
+    }
+    unseen = [sql for _, name, sql in found if name == "unseen"]
+    if missing or unseen not in ([], [UNSEEN.replace("IF NOT EXISTS ", "")]):
+        raise StoreError(f"{where} is no store of campaigns: its tables are not as Sfumato's are")
+    if any(kind == "trigger" for kind, _, _ in found):
+        raise StoreError(f"{where} has triggers, which no store of campaigns has")
 
 
 def _create(path: Path) -> None:
@@ -523,15 +442,8 @@ def _lock(handle: IO[str]) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def _token(row: Sequence[Any]) -> Token:
-    digest, role, label, expires = row
-    return Token(
-        bytes(digest), role, label, None if expires is None else date.fromisoformat(expires)
-    )
-
-
 @contextmanager
-def _told(where: str) -> Iterator[None]:
+def _store_errors(where: str) -> Iterator[None]:
     """SQLite's complaints as one line of ours."""
     try:
         yield

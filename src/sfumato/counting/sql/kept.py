@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 from sfumato.counting.sql.partitions import CountedCells
 from sfumato.domain import Attribute, Cells, Domain, Items
 from sfumato.errors import ParameterError
-from sfumato.files import write_whole
+from sfumato.files import user_folder, write_whole
 
 FORM = 2  # of the entries: others are not read
 MOST_BYTES = 1 << 26  # of all that is kept
@@ -41,13 +40,7 @@ def cache_folder() -> Path | None:
     stated = os.environ.get("SFUMATO_CACHE")
     if stated is not None:
         return None if stated in ("", OFF) else Path(stated)
-    with suppress(RuntimeError):  # an account without a home
-        if sys.platform == "win32":
-            return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData/Local") / "sfumato"
-        if sys.platform == "darwin":
-            return Path.home() / "Library/Caches/sfumato"
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sfumato"
-    return None
+    return user_folder("cache")
 
 
 def state_of(paths: Iterable[Path]) -> str:

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.estimation.rounds import Rounds, least_of
+from sfumato.estimation.pooled_rounds import PooledRounds, least_of
 from sfumato.estimation.supports.base import Floats, Integers, Measured
 from sfumato.estimation.supports.symbols import ToldBySymbols
 
@@ -19,13 +19,13 @@ SUPPOSED = 0.5  # of all that baskets hold: who leaves so much open does not tel
 @dataclass(frozen=True, eq=False)
 class AskedSupports(ToldBySymbols):
     """Estimated counts of any itemset: what was found of it where it was asked about, weighed
-    against what kinds of baskets predict.
+    against what classes of baskets predict.
     """
 
     names: tuple[str, ...]
     rows: int
-    rounds: Rounds
-    shrunk: ClassVar[bool] = True  # to what the kinds predict
+    rounds: PooledRounds
+    shrunk: ClassVar[bool] = True  # to what the classes predict
 
     @property
     def longest(self) -> int | None:
@@ -34,7 +34,7 @@ class AskedSupports(ToldBySymbols):
     @cached_property
     def _assumes(self) -> str | None:
         """What no round told of how much large baskets hold."""
-        least = min(each.supposed for each in self.rounds.heard)
+        least = min(each.supposed for each in self.rounds.tallies)
         if least <= SUPPOSED:
             return None
         return (

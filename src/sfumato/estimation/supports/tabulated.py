@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sfumato.domain import Cells
 from sfumato.estimation.estimate import Estimate
+from sfumato.estimation.evidence import is_nested
 from sfumato.estimation.supports.base import Floats, Integers, Measured
 from sfumato.telling import Telling, silent
 
@@ -147,7 +148,7 @@ class TabulatedSupports:
         what others are off from it, so its covariance with a cell is the sum's times this share.
         """
         subsets = 1 << values.shape[1]
-        if estimate.evidence.nested:
+        if is_nested(estimate.evidence):
             return np.ones((len(values), subsets))
         sums = np.maximum(estimate.variances(indicators), 0.0).reshape(-1, subsets)
         own = np.zeros(sums.shape)

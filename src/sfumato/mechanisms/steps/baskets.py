@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from itertools import accumulate, product, starmap
+from itertools import accumulate, pairwise, product, starmap
 from math import comb
 
 import numpy as np
@@ -117,8 +117,26 @@ class Flip(BasketStep):
         if self.sizes is None:
             return _power_product(Counter(starmap(_larger_odds, self.keeps)))
         odds = [item_odds(*pair) for pair in self.keeps]
-        ends = zip(self._starts, self._starts[1:], strict=False)
-        return power_product(Counter(worst_exchange(odds[start:end]) for start, end in ends))
+        return power_product(
+            Counter(worst_exchange(odds[start:end]) for start, end in pairwise(self._starts))
+        )
+
+    @property
+    def gives_all(self) -> bool:
+        return any_flips(self.keeps)
+
+    def gives(self, values: Sequence[Value]) -> bool:
+        if not super().gives(values):
+            return False
+        reported = set(basket(values[0]))
+        if self.sizes is None:
+            return all(
+                can_flip(pair, item in reported, held=True)
+                or can_flip(pair, item in reported, held=False)
+                for item, pair in enumerate(self.keeps)
+            )
+        columns = (range(start, end) for start, end in pairwise(self._starts))
+        return all(one_held(reported, self.keeps, column, column) for column in columns)
 
     def run(self, values: Sequence[Value], draws: Draws) -> tuple[Value, ...]:
         return (flipped(self.held(values), self.keeps, draws),)
@@ -230,6 +248,25 @@ def flipped(held: Ints, keeps: Rows, draws: Draws) -> Ints:
         item
         for item, (ones, zeros) in enumerate(keeps)
         if draws.chance(SCALE - (ones if item in own else zeros), 16) != (item in own)
+    )
+
+
+def any_flips(keeps: Rows) -> bool:
+    """Whether every item can be kept and can be flipped, whatever is true."""
+    return all(0 < keep < SCALE for pair in keeps for keep in pair)
+
+
+def can_flip(pair: Ints, reported: bool, *, held: bool) -> bool:
+    """Whether an item that is held, or not, can be reported so."""
+    keep = pair[0 if held else 1]
+    return keep > 0 if reported == held else keep < SCALE
+
+
+def one_held(reported: set[int], keeps: Rows, items: Iterable[int], true: Collection[int]) -> bool:
+    """Whether items can be reported so where exactly one of them, one of `true`, is held."""
+    must = [item for item in items if not can_flip(keeps[item], item in reported, held=False)]
+    return len(must) <= 1 and any(
+        item in true and can_flip(keeps[item], item in reported, held=True) for item in must or true
     )
 
 

@@ -34,6 +34,7 @@ from sfumato.mechanisms.steps.base import (
 from sfumato.mechanisms.steps.draws import Draws
 from sfumato.privacy.guarantee import Gamma
 from sfumato.randomness import Keystream
+from sfumato.received import shown
 
 CHUNK = 1 << 15  # rows at a time: integers, look-ups and results stay in the cache
 LOOKUP = 1 << 16  # joint domains up to this size are decoded by table
@@ -99,7 +100,7 @@ class Diagonal(CodesStep):
         super().__post_init__()
         self.check(
             self.scale >= 1 and self.scale * self.cells <= self.total <= ONE,
-            f"scale {self.scale} and total {self.total} on {self.cells} cells",
+            f"scale {self.scale} and total {self.total} on {shown(self.cells)} cells",
             "use scale·cells <= total <= 2^32",
         )
 
@@ -195,7 +196,8 @@ class Spread(CodesStep):
             self.cells > 1
             and 0 < self.mean < self.total <= 1 << 62
             and self.reach <= min(self.mean, self.total - self.mean),
-            f"mean {self.mean}, reach {self.reach} and total {self.total} on {self.cells} cells",
+            f"mean {self.mean}, reach {self.reach} and total {self.total} on {shown(self.cells)} "
+            "cells",
             "use reach <= mean, mean + reach <= total <= 2^62 and at least two cells",
         )
 
@@ -243,9 +245,9 @@ class KeepOrDraw(Action):
     def __post_init__(self) -> None:
         self.check_columns()
         self.check(self.keep <= ONE, f"keep {self.keep}", "use 0 <= keep <= 2^32")
-        law = self.weights
+        weights = self.weights
         self.check(
-            law is None or (len(law) == self.size and sum(law) == ONE),
+            weights is None or (len(weights) == self.size and sum(weights) == ONE),
             f"weights that do not fit its {self.size} values",
             "give one a value, of sum 2^32",
         )
@@ -264,11 +266,27 @@ class KeepOrDraw(Action):
 
     @property
     def gamma(self) -> Gamma:
-        least = Fraction(min(self.weights), ONE) if self.weights else Fraction(1, self.size)
         if self.size == 1 or self.keep == 0:
             return Fraction(1)
-        drawn = (ONE - self.keep) * least
+        drawn = (ONE - self.keep) * self.least
         return 1 + self.keep / drawn if drawn else math.inf
+
+    @property
+    def least(self) -> Fraction:
+        """The least probability of a value that is drawn."""
+        return Fraction(min(self.weights), ONE) if self.weights else Fraction(1, self.size)
+
+    @property
+    def gives_all(self) -> bool:
+        return self.keep > 0 or self.weights is None or all(self.weights)
+
+    def gives(self, values: Sequence[Value]) -> bool:
+        return super().gives(values) and (self.gives_all or self._weight(values[0]) > 0)
+
+    def _weight(self, value: Value) -> Fraction:
+        """The probability of a value that is drawn."""
+        assert isinstance(value, int)
+        return Fraction(self.weights[value], ONE) if self.weights else Fraction(1, self.size)
 
     @cached_property
     def _cumulative(self) -> list[int]:
@@ -291,10 +309,8 @@ class KeepOrDraw(Action):
         return [reports]
 
     def truthful(self, values: Sequence[Value]) -> Fraction:
-        keep, (value,) = Fraction(self.keep, ONE), values
-        assert isinstance(value, int)
-        law = Fraction(self.weights[value], ONE) if self.weights else Fraction(1, self.size)
-        return keep + (1 - keep) * law
+        keep = Fraction(self.keep, ONE)
+        return keep + (1 - keep) * self._weight(values[0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -312,7 +328,7 @@ class TableStep(CodesStep):
         self.check(
             fits,
             "weights that do not fit its columns",
-            f"give {self.cells} rows of {self.cells}, each of sum 2^32",
+            f"give {shown(self.cells)} rows of {shown(self.cells)}, each of sum 2^32",
         )
 
     @property
@@ -322,8 +338,19 @@ class TableStep(CodesStep):
     @property
     def gamma(self) -> Gamma:
         return max(
-            Fraction(1), *(quotient(max(law), min(law)) for law in zip(*self.weights, strict=True))
+            Fraction(1),
+            *(quotient(max(column), min(column)) for column in zip(*self.weights, strict=True)),
         )
+
+    @property
+    def gives_all(self) -> bool:
+        return all(map(any, zip(*self.weights, strict=True)))
+
+    def gives(self, values: Sequence[Value]) -> bool:
+        if not super().gives(values):
+            return False
+        cell = joint(self.sizes, values)
+        return any(row[cell] for row in self.weights)
 
     @cached_property
     def _cumulative(self) -> list[list[int]]:
@@ -374,7 +401,7 @@ class Answered(Action):
         self.check(
             fits,
             f"{self.answers} answers and a map that do not fit its columns",
-            f"map each of the {self.cells} cells to an answer, or leave the map out",
+            f"map each of the {shown(self.cells)} cells to an answer, or leave the map out",
         )
 
     def _starts_fit(self, starts: Rows) -> bool:

@@ -35,7 +35,7 @@ class Draws(Unrepeated):
         self._refill = refill
         # How bytes are taken from the chunk, and which process fetched it: one value, so that no
         # thread sees the one without the other.
-        self._chunk = (BytesIO().read, Process.forks)
+        self._chunk = (BytesIO().read, Process.current())
 
     @classmethod
     def of(cls, rng: Keystream, chunk: int = CHUNK) -> Draws:
@@ -51,7 +51,7 @@ class Draws(Unrepeated):
     def word(self, bits: int) -> int:
         """A uniform word of 16, 32 or 64 bits."""
         count = bits // 8
-        take, forks = self._chunk
+        take, (_, forks) = self._chunk
         octets = take(count)  # in one step, so that no two threads take the same
         if len(octets) < count or forks != Process.forks:
             octets = self._fetched(octets if forks == Process.forks else b"", count)
@@ -59,10 +59,18 @@ class Draws(Unrepeated):
 
     def _fetched(self, octets: bytes, count: int) -> bytes:
         while len(octets) < count:
-            forks, take = Process.forks, BytesIO(self._refill()).read
+            process, take = Process.current(), BytesIO(self._refill()).read
             octets += take(count - len(octets))
-            self._chunk = (take, forks)
+            self._chunk = (take, process)
         return octets
+
+    def begin(self) -> None:
+        """Before a record is drawn: drop what another process fetched. The id of the process sees a
+        fork that Python was not told of; asked for every word it would cost as much as the word.
+        """
+        process = Process.current()
+        if self._chunk[1] != process:
+            self._chunk = (BytesIO().read, process)
 
     def below(self, bound: int) -> int:
         """An integer uniform on 0..bound-1: multiply and shift for small bounds (Lemire 2019), else

@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 
 from sfumato.bits import Bits
 from sfumato.domain import Columns
-from sfumato.mechanisms.steps.base import Column, Ints, Rows, Shows, Value
+from sfumato.mechanisms.steps.base import Column, Ints, Rows, Shows, Value, basket
 from sfumato.mechanisms.steps.baskets import (
+    any_flips,
     check_keeps,
     flipped,
     item_odds,
     keeps_of,
+    one_held,
     unflipped,
     worst_exchange,
 )
@@ -132,8 +134,21 @@ class UnaryStep(Sets):
 
     @property
     def gamma(self) -> Gamma:
-        true = sorted(set(self.map)) if self.map is not None else range(self.answers)
-        return worst_exchange([item_odds(*self.keeps[answer]) for answer in true])
+        return worst_exchange([item_odds(*self.keeps[answer]) for answer in self._true])
+
+    @cached_property
+    def _true(self) -> Sequence[int]:
+        """The answers that can be true."""
+        return range(self.answers) if self.map is None else sorted(set(self.map))
+
+    @property
+    def gives_all(self) -> bool:
+        return any_flips(self.keeps)
+
+    def gives(self, values: Sequence[Value]) -> bool:
+        return super().gives(values) and one_held(
+            set(basket(values[0])), self.keeps, range(self.answers), self._true
+        )
 
     def run(self, values: Sequence[Value], draws: Draws) -> tuple[Value, ...]:
         return (flipped((self.truth(values),), self.keeps, draws),)

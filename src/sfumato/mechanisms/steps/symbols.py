@@ -4,6 +4,7 @@ public hash.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,32 +27,73 @@ LONGEST_POOL = 128  # letters that are hashed for every item
 
 
 @dataclass(frozen=True, kw_only=True)
-class Symbol(Action):
-    """One of the candidates, or "none" (the last code): weight a for those the basket holds, at
-    most `cap` of them, else b.
+class BasketSymbol(Action):
+    """One symbol for a basket: weight a for each of its own, else b.
 
-    A candidate is a set of items; a basket that holds more than `cap` has some of them drawn. Where
-    there are tiers, such a basket's first own symbol is that of how much it holds.
+    Its own are the symbols of what it holds, at most `cap` of them: a basket that holds more has
+    some drawn. Where there are tiers, such a basket's first own symbol is that of how much it
+    holds. The weights sum to Ω = `total` for every basket.
     """
 
-    kind = "symbol"
     items: int
-    candidates: Rows
     cap: int
     a: int
     b: int
     tiers: Ints | None = None
 
-    def __post_init__(self) -> None:
+    @property
+    def inputs(self) -> tuple[Column, ...]:
+        return (Column(self.items, basket=True),)
+
+    @property
+    def gamma(self) -> Gamma:
+        return Fraction(self.a, self.b)
+
+    @property
+    @abstractmethod
+    def holdable(self) -> int:
+        """How many candidates, or items, a basket may hold; tiers are numbered after them."""
+
+    @property
+    @abstractmethod
+    def total(self) -> int:
+        """Ω, the weights of all symbols together."""
+
+    @abstractmethod
+    def held(self, values: Sequence[Value]) -> Ints:
+        """What a basket holds of them."""
+
+    def check_symbols(self, candidates: Rows | None) -> None:
+        """Refuse candidates, tiers and weights that do not fit together."""
         self.check_columns()
-        check_candidates(self, self.candidates, self.items)
+        if candidates is not None:
+            check_candidates(self, candidates, self.items)
         self.check(self.cap >= 1, "no cap", "use cap >= 1")
         check_tiers(self, self.tiers, self.cap)
         check_weights(self, self.a, self.b, self.total)
 
-    @property
-    def inputs(self) -> tuple[Column, ...]:
-        return (Column(self.items, basket=True),)
+    def own(self, values: Sequence[Value], draws: Draws) -> Ints:
+        """The own symbols of a basket: at most the cap, of more than that some by chance, behind
+        the tier of how many they are where there are tiers.
+        """
+        held = self.held(values)
+        if len(held) <= self.cap:
+            return held
+        if self.tiers is None:
+            return tuple(draws.some(held, self.cap))
+        tier = self.holdable + bisect_right(self.tiers, len(held)) - 1
+        return (tier, *draws.some(held, self.cap - 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Symbol(BasketSymbol):
+    """One of the candidates, which are sets of items, or "none" (the last code)."""
+
+    kind = "symbol"
+    candidates: Rows
+
+    def __post_init__(self) -> None:
+        self.check_symbols(self.candidates)
 
     @property
     def outputs(self) -> tuple[Column, ...]:
@@ -62,25 +104,22 @@ class Symbol(Action):
         return self.cap + sum(map(len, self.candidates)) + len(self.tiers or ())
 
     @property
+    def holdable(self) -> int:
+        return len(self.candidates)
+
+    @property
     def _symbols(self) -> int:
-        return len(self.candidates) + len(self.tiers or ())
+        return self.holdable + len(self.tiers or ())
 
     @property
     def total(self) -> int:
-        """Ω, the same for every basket."""
         return self.cap * self.a + self._symbols * self.b
 
-    @property
-    def gamma(self) -> Gamma:
-        return Fraction(self.a, self.b)
-
-    def own(self, values: Sequence[Value]) -> Ints:
-        """The candidates that a basket holds."""
+    def held(self, values: Sequence[Value]) -> Ints:
         return held_candidates(self.candidates, basket(values[0]))
 
     def run(self, values: Sequence[Value], draws: Draws) -> tuple[Value, ...]:
-        own, excess = self.own(values), self.a - self.b
-        own = capped(own, self.cap, self.tiers, len(self.candidates), draws)
+        own, excess = self.own(values, draws), self.a - self.b
         drawn = draws.below(self.total)
         if drawn < len(own) * excess:
             return (own[drawn // excess],)
@@ -100,11 +139,11 @@ class Symbol(Action):
         symbols[here] = own[offsets[here] + rng.below_each(sizes[here])]
         if self.tiers is not None:  # the first own symbol of a large basket
             large = here[(sizes[here] > self.cap) & (drawn[here] < self.a - self.b)]
-            symbols[large] = tier_symbols(self.tiers, len(self.candidates), sizes[large])
+            symbols[large] = tier_symbols(self.tiers, self.holdable, sizes[large])
         return [symbols]
 
     def truthful(self, values: Sequence[Value]) -> Fraction:
-        held = len(self.own(values))
+        held = len(self.held(values))
         taken = min(held, self.cap)
         held += held > self.cap and self.tiers is not None  # its tier
         weight = taken * self.a + (held - taken) * self.b if held else self.cap * self.a
@@ -112,37 +151,24 @@ class Symbol(Action):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Collide(Action):
-    """A public hash drawn from a pool, and one of its buckets: weight a for those of the basket's
-    items, or of the candidates that it holds, filled up to `cap` at random, else b.
+class Collide(BasketSymbol):
+    """A public hash drawn from a pool, and one of its buckets: the own ones are those of the
+    basket's items, or of the candidates that it holds, filled up to `cap` at random.
     """
 
     kind = "collide"
-    items: int
     buckets: int
-    cap: int
-    a: int
-    b: int
     pool: str
     seeds: int
     candidates: Rows | None = None
-    tiers: Ints | None = None
 
     def __post_init__(self) -> None:
-        self.check_columns()
-        if self.candidates is not None:
-            check_candidates(self, self.candidates, self.items)
         self.check(
             1 <= self.cap < self.buckets and self.pool.isascii() and len(self.pool) <= LONGEST_POOL,
             f"cap {self.cap} of {self.buckets} buckets from pool '{self.pool[:LONGEST_POOL]}'",
             f"use 1 <= cap < buckets and a pool named by at most {LONGEST_POOL} ASCII letters",
         )
-        check_tiers(self, self.tiers, self.cap)
-        check_weights(self, self.a, self.b, self.total)
-
-    @property
-    def inputs(self) -> tuple[Column, ...]:
-        return (Column(self.items, basket=True),)
+        self.check_symbols(self.candidates)
 
     @property
     def outputs(self) -> tuple[Column, ...]:
@@ -151,30 +177,23 @@ class Collide(Action):
     @property
     def work(self) -> int:
         lengths = sum(map(len, self.candidates or ())) + len(self.tiers or ())
-        return (self._hashed + self.cap) * (self.cap + 1) + lengths
+        return (self.holdable + self.cap) * (self.cap + 1) + lengths
 
     @property
-    def _hashed(self) -> int:
-        """How many items, or candidates, are hashed."""
+    def holdable(self) -> int:
         return self.items if self.candidates is None else len(self.candidates)
 
     @property
     def total(self) -> int:
-        """Ω, the same for every basket."""
         return self.cap * self.a + (self.buckets - self.cap) * self.b
 
-    @property
-    def gamma(self) -> Gamma:
-        return Fraction(self.a, self.b)
-
     def held(self, values: Sequence[Value]) -> Ints:
-        """What a basket holds of that which is hashed."""
         items = basket(values[0])
         return items if self.candidates is None else held_candidates(self.candidates, items)
 
     def run(self, values: Sequence[Value], draws: Draws) -> tuple[Value, ...]:
-        seed, held = draws.below(self.seeds), self.held(values)
-        held = capped(held, self.cap, self.tiers, self._hashed, draws)
+        seed = draws.below(self.seeds)
+        held = self.own(values, draws)
         own = list(dict.fromkeys(buckets_of(self.pool, seed, held, self.cap + 1, self.buckets)))
         while len(own) < self.cap:
             if (other := draws.below(self.buckets)) not in own:
@@ -229,7 +248,7 @@ class Collide(Action):
             places_of = some_of(offsets[rows][large], sizes[large], others, rng)
             kept[large, -others:] = symbols[places_of]
             if self.tiers is not None:
-                kept[large, 0] = tier_symbols(self.tiers, self._hashed, sizes[large])
+                kept[large, 0] = tier_symbols(self.tiers, self.holdable, sizes[large])
         buckets = self.hashed(kept, seeds[:, None])
         buckets[places >= taken[:, None]] = self.buckets
         buckets.sort(axis=1)
@@ -276,18 +295,6 @@ def check_tiers(step: Step, tiers: Ints | None, cap: int) -> None:
         f"tiers {list(tiers)} beside a cap of {cap}",
         "use a cap of 2 or more and tiers that ascend from the one above it",
     )
-
-
-def capped(held: Ints, cap: int, tiers: Ints | None, symbols: int, draws: Draws) -> Ints:
-    """The own symbols of a basket that holds these: at most the cap, of more than that some by
-    chance, behind the tier of how many they are where there are tiers.
-    """
-    if len(held) <= cap:
-        return held
-    if tiers is None:
-        return tuple(draws.some(held, cap))
-    tier = symbols + bisect_right(tiers, len(held)) - 1
-    return (tier, *draws.some(held, cap - 1))
 
 
 def held_candidates(candidates: Rows, items: Ints) -> Ints:

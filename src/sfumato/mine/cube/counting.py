@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import ConvergenceWarning, EstimationError, QueryError
 from sfumato.estimation.estimate import Estimate
-from sfumato.estimation.evidence import Evidence
+from sfumato.estimation.evidence import Evidence, with_known_laws
 from sfumato.mine.cube.plan import Frame
 from sfumato.mine.cube.sheet import Tables
 from sfumato.source import Source
@@ -104,7 +104,7 @@ def is_outside(estimate: Estimate) -> bool:
     if value.min(initial=0.0) >= 0:
         return False
     reach = -NormalDist().inv_cdf(0.0228 / max(1.0, value.size / 64))
-    squares = estimate.evidence.known().squares
+    squares = with_known_laws(estimate.evidence).squares
     stderr = np.sqrt(np.maximum(squares, 0.0)) / estimate.copies
     return bool((value < -reach * stderr - 1e-9).any())
 

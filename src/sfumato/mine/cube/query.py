@@ -16,8 +16,10 @@ from sfumato.arguments import shown
 from sfumato.domain import Numeric
 from sfumato.errors import ParameterError, QueryError, listing, near_miss
 from sfumato.estimation.estimate import Answer
+from sfumato.estimation.evidence import keeps_of
 from sfumato.estimation.noise import is_lost, too_noisy
 from sfumato.estimation.quantiles import NumberCounts, quantiles
+from sfumato.estimation.smooth import resolution
 from sfumato.mine.cube.aggregates import is_aggregate
 from sfumato.mine.cube.columns import Codes, Cut
 from sfumato.mine.cube.constants import bare
@@ -200,7 +202,7 @@ class _Answering:
         estimates = [each for each in outputs if is_aggregate(each)]
         if counts is None or not all(isinstance(each, exp.Count) for each in estimates):
             return None
-        perturbed = [keep for keep in counts.evidence.keeps if keep != 1]
+        perturbed = [keep for keep in keeps_of(counts.evidence) if keep != 1]
         return perturbed[0] if len(perturbed) == 1 else None
 
     def _check_errors(self, rows: tuple[Row, ...]) -> None:
@@ -213,7 +215,7 @@ class _Answering:
         counts, axes = self.tables[self.plan.base].counts, self.plan.base.grid.axes
         number, step = axes[0].attribute if len(axes) == 1 else None, 0.0
         if counts is not None and isinstance(number, Numeric):
-            resolved = counts.evidence.step_of(number)  # by which its values are told apart
+            resolved = resolution(counts.evidence, number)  # by which its values are told apart
             step = resolved if resolved > number.grid_step * (1 + 1e-9) else 0.0
         least = min(answer.stderr for answer in answers)
         raise too_noisy([axis.name for axis in axes], least, self.source.rows, step)

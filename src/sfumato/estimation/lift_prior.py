@@ -1,5 +1,5 @@
-"""Ratios: how supports stand to what is predicted of them, learnt from many noisy ones at once, and
-what each is once that is known (empirical Bayes; Kiefer and Wolfowitz's mixture on a grid).
+"""LiftPrior: how supports stand to what is predicted of them, learnt from many noisy ones at once,
+and what each is once that is known (empirical Bayes; Kiefer and Wolfowitz's mixture on a grid).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ SMOOTH = 0.2  # of the logarithm of a support, over which a law has no spikes
 SINGLES = np.linspace(np.log(2e-5), np.log(0.999), 150)  # log supports of single items
 AROUND = np.linspace(-3.5, 3.0, 66)  # log ratios to a prediction
 SUPPOSED = 0.6  # the usual log ratio, where little was seen yet
-BEFOREHAND = 12.0  # itemsets that this supposition counts as
+BEFOREHAND = 12.0  # itemsets that this hypothesis counts as
 
 
 @dataclass(frozen=True, eq=False)
-class Witness:
+class NoisyObservation:
     """What reports say of supports: what was found, with a variance, of which so much is by chance
     alone and more where the support is larger.
 
@@ -40,35 +40,36 @@ class Witness:
     variance: Floats
     chance: Floats  # the part of the variance that is by chance alone
     slope: Floats  # by how much that is more where the support is larger; 0: a normal law
+    systematic: Floats  # how far each is open beside, up or down with all others
 
     @classmethod
-    def normal(cls, found: Floats, variance: Floats) -> Witness:
+    def normal(
+        cls, found: Floats, variance: Floats, systematic: Floats | None = None
+    ) -> NoisyObservation:
         """Whose variance is the same for every support."""
-        return cls(found, variance, variance, np.zeros(len(found)))
-
-    @classmethod
-    def nothing(cls, number: int) -> Witness:
-        """Of so many supports, of which nobody said anything."""
-        return cls.normal(np.zeros(number), np.full(number, 2 * NOTHING))
+        none = np.zeros(len(found))
+        return cls(found, variance, variance, none, none if systematic is None else systematic)
 
     @property
-    def _fields(self) -> tuple[Floats, Floats, Floats, Floats]:
-        return self.found, self.variance, self.chance, self.slope
+    def _fields(self) -> tuple[Floats, ...]:
+        return self.found, self.variance, self.chance, self.slope, self.systematic
 
-    def take(self, places: NDArray[Any]) -> Witness:
+    def take(self, places: NDArray[Any]) -> NoisyObservation:
         """Some of them."""
-        return Witness(*(each[places] for each in self._fields))
+        return NoisyObservation(*(each[places] for each in self._fields))
 
-    def where(self, places: NDArray[np.bool_], others: Witness) -> Witness:
+    def where(self, places: NDArray[np.bool_], others: NoisyObservation) -> NoisyObservation:
         """These, but for the others in some places."""
         fields = [each.copy() for each in self._fields]
         for own, other in zip(fields, others._fields, strict=True):
             own[places] = other
-        return Witness(*fields)
+        return NoisyObservation(*fields)
 
-    def means(self, parts: Sequence[NDArray[np.intp]]) -> Witness:
+    def means(self, parts: Sequence[NDArray[np.intp]]) -> NoisyObservation:
         """The mean of each of these parts."""
-        return Witness(*(np.array([each[p].mean() for p in parts]) for each in self._fields))
+        return NoisyObservation(
+            *(np.array([each[p].mean() for p in parts]) for each in self._fields)
+        )
 
     @cached_property
     def base(self) -> Floats:
@@ -91,19 +92,19 @@ class Witness:
 
 
 @dataclass(frozen=True, eq=False)
-class Ratios:
+class LiftPrior:
     """The law of the logarithm of support ÷ prediction, on a grid."""
 
     grid: Floats  # (values,)
     masses: Floats
 
     @classmethod
-    def supposed(cls) -> Ratios:
+    def supposed(cls) -> LiftPrior:
         """What is taken for granted before any itemset of two items was asked about."""
         return cls(AROUND, _bell())
 
     @classmethod
-    def of_items(cls, told: Witness) -> Ratios:
+    def of_items(cls, told: NoisyObservation) -> LiftPrior:
         """The law of the supports of all items, predicted as 1."""
         even = cls(SINGLES, np.full(len(SINGLES), 1 / len(SINGLES)))
         parts = _alike(told)
@@ -111,17 +112,17 @@ class Ratios:
         return even.learnt(np.ones(len(parts)), told.means(parts), 1.0, many)
 
     @classmethod
-    def of_itemsets(cls, predicted: Floats, told: Witness) -> Ratios:
+    def of_itemsets(cls, predicted: Floats, told: NoisyObservation) -> LiftPrior:
         """The law of what itemsets are to their predictions."""
         return cls.supposed().learnt(predicted, told, BEFOREHAND)
 
     def learnt(
         self,
         predicted: Floats,
-        told: Witness,
+        told: NoisyObservation,
         beforehand: float,
         many: Floats | None = None,
-    ) -> Ratios:
+    ) -> LiftPrior:
         """The law after these itemsets were seen, each standing for so many, the one before
         counting as so many of them.
         """
@@ -135,7 +136,7 @@ class Ratios:
             each = chance * masses
             seen = (times / each.sum(axis=1)) @ each
             masses = self._smoothed((seen + beforehand * self.masses) / (times.sum() + beforehand))
-        return Ratios(self.grid, masses)
+        return LiftPrior(self.grid, masses)
 
     def _smoothed(self, masses: Floats) -> Floats:
         """The law without its spikes: the likeliest one would be a few points, and so surer of
@@ -151,7 +152,7 @@ class Ratios:
         """The supports that are possible for these predictions."""
         return np.minimum(np.outer(predicted, np.exp(self.grid)), 1.0)
 
-    def known(self, predicted: Floats, told: Witness) -> Posterior:
+    def known(self, predicted: Floats, told: NoisyObservation) -> Posterior:
         """What the supports are, given what was found of them."""
         found, variance = told.found, told.variance
         supports, masses = self.supports(predicted), np.tile(self.masses, (len(found), 1))
@@ -167,7 +168,8 @@ class Ratios:
         away = told.log_chances(supports)
         chance = np.exp(away - away.max(axis=1, keepdims=True)) * masses + 1e-300
         alone = np.where(variance < NOTHING, found, np.nan)
-        return Posterior(supports, chance / chance.sum(axis=1, keepdims=True), alone)
+        masses = chance / chance.sum(axis=1, keepdims=True)
+        return Posterior(supports, masses, alone, told.systematic)
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +179,7 @@ class Posterior:
     supports: Floats  # (n, values)
     masses: Floats
     told: Floats  # (n,): what the reports said alone; nan where they said nothing
-    open_to: Floats | float = 0.0  # (n,): how far all may be off together, up or down
+    systematic: Floats | float = 0.0  # (n,): how far all may be off together, up or down
 
     @cached_property
     def mean(self) -> Floats:
@@ -197,20 +199,22 @@ class Posterior:
         # All would be off by one factor, and with them the law that they are drawn to: of a support
         # that was drawn down, the part of it that is open stays the same.
         told = np.where(self.told > self.mean, self.told, self.mean)
-        return np.asarray(np.sqrt(np.maximum(square, 0) + (self.open_to * self.mean / told) ** 2))
+        return np.asarray(
+            np.sqrt(np.maximum(square, 0) + (self.systematic * self.mean / told) ** 2)
+        )
 
     def take(self, places: NDArray[np.integer]) -> Posterior:
         """Some of the supports."""
         told = self.told[places]
-        open_to = np.broadcast_to(self.open_to, self.told.shape)[places]
-        return Posterior(self.supports[places], self.masses[places], told, open_to)
+        systematic = np.broadcast_to(self.systematic, self.told.shape)[places]
+        return Posterior(self.supports[places], self.masses[places], told, systematic)
 
     def above(self, least: float) -> Floats:
         """How probable it is that each support reaches this."""
         return np.asarray((self.masses * (self.supports >= least)).sum(axis=1))
 
 
-def _alike(told: Witness) -> list[NDArray[np.intp]]:
+def _alike(told: NoisyObservation) -> list[NDArray[np.intp]]:
     """Which items count together, since much the same was told of them: those that stand out do
     not, since they are few and no mean of theirs is like them.
     """

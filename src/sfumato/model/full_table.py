@@ -1,4 +1,4 @@
-"""Whole: the tally of all columns of a release, of which any tally of fewer columns is a part."""
+"""The tally of all columns of a release, of which any tally of fewer columns is a part."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sfumato.observation import CellTally, ItemsetTally, Tally
 Named = tuple[tuple[str, int], ...]  # the entries of an axis: columns of the reports, and cells
 
 
-def whole_tally(mechanism: Mechanism, columns: tuple[Cells, ...]) -> Tally:
+def full_tally(mechanism: Mechanism, columns: tuple[Cells, ...]) -> Tally:
     """What is counted of the reports for all columns at once."""
     return CellTally(columns) if counts_itself(mechanism) else mechanism.observe(columns).tally
 
@@ -27,13 +27,13 @@ def counts_itself(mechanism: Mechanism) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Whole:
+class FullTable:
     """The counts of all columns at once.
 
     >>> import numpy as np
     >>> from sfumato.domain import Category
     >>> sex, smoker = (Category(name, ("no", "yes")).cells() for name in ("female", "smoker"))
-    >>> Whole(CellTally((sex, smoker)), np.array([[4, 1], [3, 2]])).part(CellTally((smoker,)))
+    >>> FullTable(CellTally((sex, smoker)), np.array([[4, 1], [3, 2]])).part(CellTally((smoker,)))
     array([7, 3])
     """
 

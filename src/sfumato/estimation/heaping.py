@@ -1,5 +1,6 @@
-"""Combs: values that are equally far apart on a grid, such as the round numbers of a column; and
-round numbers that are nearer to each other than a grid shows.
+"""Heaping: people who state round numbers (digit preference). Values that are equally far apart on
+a grid, such as the multiples of ten of a column; and round numbers that are nearer to each other
+than a grid shows.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ NEGLIGIBLE = 1 / 32  # of a step: to round to so little moves nobody
 
 
 @dataclass(frozen=True)
-class Comb:
+class Heaping:
     """Round numbers, in steps of a grid: the first of them, and from one to the next."""
 
     first: float
@@ -30,11 +31,11 @@ class Comb:
     ends: bool = True  # whether those who are at an end of the grid are known to be just there
 
     @classmethod
-    def all_of(cls, number: Numeric, values: int) -> tuple[Comb, ...]:
+    def all_of(cls, number: Numeric, values: int) -> tuple[Heaping, ...]:
         """The multiples of 1, 2, 5, 10, 20, … that a grid of so many values over the range of a
         number can show: every other of its values at least.
 
-        >>> [comb.period for comb in Comb.all_of(Numeric("age", 17, 90), 74)]
+        >>> [heaping.period for heaping in Heaping.all_of(Numeric("age", 17, 90), 74)]
         [2.0, 5.0, 10.0]
         """
         span = (number.size - 1) * number.grid_step  # which may end short of the range
@@ -48,9 +49,12 @@ class Comb:
         )
 
     @classmethod
-    def every(cls, values: int, but: Collection[Comb] = ()) -> tuple[Comb, ...]:
+    def every(cls, values: int, but: Collection[Heaping] = ()) -> tuple[Heaping, ...]:
         """All that are some whole steps of the grid apart, but for these."""
-        most, known = min(LONGEST, (values - 1) // 4), {(comb.first, comb.period) for comb in but}
+        most, known = (
+            min(LONGEST, (values - 1) // 4),
+            {(heaping.first, heaping.period) for heaping in but},
+        )
         return tuple(
             cls(float(first), float(period), exact=False)
             for period in range(2, most + 1)

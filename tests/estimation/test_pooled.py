@@ -8,7 +8,7 @@ import pytest
 import sfumato as sf
 from sfumato.domain import Category, Domain
 from sfumato.estimation.estimate import Estimate
-from sfumato.estimation.several import pooled, summed
+from sfumato.estimation.pooled import pooled, summed
 from sfumato.randomness import seeded
 from sfumato.table import Table
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.domain import Numeric
-from sfumato.estimation.comb import Comb, moved_by_rounding
+from sfumato.estimation.heaping import Heaping, moved_by_rounding
 
 
 @pytest.mark.parametrize("number", [Numeric("x", 0, 5099), Numeric("x", -700, 4399)])
@@ -31,14 +31,14 @@ def test_a_unit_of_the_number_itself_or_of_two_steps_is_none() -> None:
 
 def test_everyone_who_rounds_stays() -> None:
     """Once all have rounded there are as many as before, and near an end nobody has."""
-    for comb in (Comb(0.0, 5.1, ends=False), Comb(2.3, 2.55, ends=False)):
-        times, inside = comb.rounding(256), comb.inside(256)
+    for heaping in (Heaping(0.0, 5.1, ends=False), Heaping(2.3, 2.55, ends=False)):
+        times, inside = heaping.rounding(256), heaping.inside(256)
         assert times[inside].mean() == pytest.approx(1, abs=0.05)
-        assert (times[~inside] == 1).all() and (~inside).sum() <= comb.period + 2
+        assert (times[~inside] == 1).all() and (~inside).sum() <= heaping.period + 2
 
 
 def test_any_steps_are_looked_for_but_those_that_are_known() -> None:
-    every = Comb.every(100)
-    assert Comb(4.0, 5.0, exact=False) in every
-    left = Comb.every(100, [Comb(4.0, 5.0)])
-    assert set(every) - set(left) == {Comb(4.0, 5.0, exact=False)}
+    every = Heaping.every(100)
+    assert Heaping(4.0, 5.0, exact=False) in every
+    left = Heaping.every(100, [Heaping(4.0, 5.0)])
+    assert set(every) - set(left) == {Heaping(4.0, 5.0, exact=False)}

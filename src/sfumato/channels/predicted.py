@@ -1,10 +1,12 @@
-"""Foretelling: what one person will add to the variance of an unbiased answer, before any is asked.
+"""Predicted variance in closed form: what one person will add to the variance of an unbiased
+answer, before any is asked (optimal design).
 
 Generalised least squares over the questions that people are dealt leave w·p the variance
 wᵀ(JᵀWJ)⁻¹w, W the share of each question over the chance of each of its answers. Where every cell
 is an answer of its own and cells are even within those asked about, what other columns tell is
-orthogonal to what is asked, and a table of the asked cells is all it takes; folded questions mix
-everything (`Questions.foretold`).
+orthogonal to what is asked, and a table of the asked cells is all it takes: the general path
+(`Questions.predicted_variance`) gives the same and takes some hundred times as long, but folded
+questions, which mix everything, need it.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels.contrasts import Axes, Floats, subsets
+from sfumato.channels.contrasts import Axes, Floats, features_of, independent, subsets
+from sfumato.channels.linear import squared
 
 Plain = Mapping[Axes, Mapping[int, float]]  # axes asked at once -> share of people, by answers
 
@@ -43,18 +46,19 @@ def plain_variance(
     1.0
     """
     layout = _layout(tuple(asked), tuple(map(len, laws)), order)
-    table, joint = _features([_contrasts(law) for law in laws], layout.told), _joint(laws)
-    information = np.zeros((table.shape[-1], table.shape[-1]))
+    features, joint = features_of([_contrasts(law) for law in laws], layout.sets), independent(laws)
+    table = features.reshape(*joint.shape, -1)
+    information = np.zeros((features.shape[1], features.shape[1]))
     for axes, part in zip(asked, layout.parts, strict=True):
-        even = _joint([laws[axis] for axis in axes]).ravel()
-        heard = _heard(asked[axes], gamma, even, truth.sum(axis=part.others).ravel())
+        even = independent([laws[axis] for axis in axes]).ravel()
+        each = _information(asked[axes], gamma, even, truth.sum(axis=part.others).ravel())
         slope = table[part.cells].reshape(len(even), -1)[:, part.features]
-        information[part.both] += slope.T @ ((heard * even**2)[:, None] * slope)
-    wanted = (joint * weights).ravel() @ table.reshape(joint.size, -1)
+        information[part.both] += squared(slope, each * even**2)
+    wanted = (joint * weights).ravel() @ features
     return float(wanted @ np.linalg.solve(information, wanted))
 
 
-class _Heard(NamedTuple):
+class _Part(NamedTuple):
     """Where in the table and among the features lies what some axes tell."""
 
     others: Axes
@@ -64,8 +68,8 @@ class _Heard(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    told: tuple[Axes, ...]
-    parts: tuple[_Heard, ...]
+    sets: tuple[Axes, ...]
+    parts: tuple[_Part, ...]
 
 
 @lru_cache(maxsize=1024)
@@ -73,19 +77,19 @@ def _layout(asked: tuple[Axes, ...], shape: tuple[int, ...], order: int | None) 
     """The interactions that are told, and where each set of axes finds its own; many itemsets have
     the same.
     """
-    told = tuple(sorted({part for axes in asked for part in subsets(axes, order)}))
-    sizes = [int(np.prod([shape[axis] - 1 for axis in part])) for part in told]
+    sets = tuple(sorted({part for axes in asked for part in subsets(axes, order)}))
+    sizes = [int(np.prod([shape[axis] - 1 for axis in part])) for part in sets]
     parts = []
     for axes in asked:
-        inside = np.repeat([set(part) <= set(axes) for part in told], sizes)
+        inside = np.repeat([set(part) <= set(axes) for part in sets], sizes)
         others = tuple(axis for axis in range(len(shape)) if axis not in axes)
         cells = tuple(0 if axis in others else slice(None) for axis in range(len(shape)))
         places = np.flatnonzero(inside)
-        parts.append(_Heard(others, cells, places, np.ix_(places, places)))
-    return _Layout(told, tuple(parts))
+        parts.append(_Part(others, cells, places, np.ix_(places, places)))
+    return _Layout(sets, tuple(parts))
 
 
-def _heard(shares: Mapping[int, float], gamma: float, even: Floats, truth: Floats) -> Floats:
+def _information(shares: Mapping[int, float], gamma: float, even: Floats, truth: Floats) -> Floats:
     """What a person tells of each cell: Σ share·α²/P(an answer within it)."""
     result = np.zeros(len(even))
     for answers, share in shares.items():
@@ -93,27 +97,6 @@ def _heard(shares: Mapping[int, float], gamma: float, even: Floats, truth: Float
         chances = (answers * even + (gamma - 1) * truth) / total
         result += share * ((gamma - 1) / total) ** 2 / chances
     return result
-
-
-def _joint(laws: Sequence[Floats]) -> Floats:
-    result: Floats = np.ones(())
-    for law in laws:
-        result = np.multiply.outer(result, law)
-    return result
-
-
-def _features(bases: Sequence[Floats], told: Sequence[Axes]) -> Floats:  # (*table, features)
-    """The features of the interactions on the cells of the table."""
-    return np.concatenate([_columns(bases, axes) for axes in told], axis=-1)
-
-
-def _columns(bases: Sequence[Floats], axes: Axes) -> Floats:
-    result: Floats = np.ones((1, 1))
-    for axis, basis in enumerate(bases):
-        own = basis[:, 1:] if axis in axes else basis[:, :1]
-        cells = result[:, None, :, None] * own[None, :, None, :]
-        result = cells.reshape(len(result) * len(own), -1)
-    return result.reshape(*map(len, bases), -1)
 
 
 def _contrasts(law: Floats) -> Floats:  # (cells, cells)

@@ -1,4 +1,4 @@
-"""Heard: what the reports of one group of people say of the itemsets it was asked about."""
+"""RoundTally: what the reports of one group of people say of the itemsets it was asked about."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.estimation.kinds import BasketKinds, Itemset
-from sfumato.mechanisms.apart import Apart
-from sfumato.mechanisms.sizes import Tiers, left_above, told_alone
+from sfumato.estimation.latent_classes import Itemset, LatentClasses
+from sfumato.mechanisms.sizes import SizeBins, left_above, told_alone
+from sfumato.mechanisms.two_class_sizes import TwoClassSizes
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
@@ -22,7 +22,7 @@ DRAWN = 8000  # baskets that stand for all where it is asked how many candidates
 
 
 @dataclass(frozen=True, eq=False)
-class Heard:
+class RoundTally:
     """What the reports of one group say: of each itemset the share of people who hold it and whose
     basket kept it, with its variance.
     """
@@ -33,7 +33,7 @@ class Heard:
     cap: int
     people: int
     whole: bool  # whether any item of the universe could be told, by its hash
-    tiers: Tiers | None = None  # what large baskets told of how much they hold
+    tiers: SizeBins | None = None  # what large baskets told of how much they hold
     slope: float = 0.0  # by how much more the variance is where more people kept it
 
     @cached_property
@@ -79,18 +79,18 @@ class Heard:
         return float(np.clip(self.kept.sum() / self.cap, 0, 1))
 
     @property
-    def sized(self) -> bool:
+    def tells_sizes(self) -> bool:
         """Whether it was told how many baskets are above the cap, or none can be."""
         return self.tiers is not None or (not self.whole and self.cap >= len(self.itemsets))
 
     @cached_property
-    def apart(self) -> Apart | None:
+    def two_classes(self) -> TwoClassSizes | None:
         """What its cap left of each itemset, where a few baskets are far larger than all others;
         nothing elsewhere.
         """
-        if self.tiers is None or not self.tiers.told_apart:
+        if self.tiers is None or not self.tiers.two_class:
             return None
-        return Apart(self.kept, self.variance, self.cap, self.tiers)
+        return TwoClassSizes(self.kept, self.variance, self.cap, self.tiers)
 
     @property
     def left(self) -> tuple[float, float]:
@@ -139,25 +139,25 @@ class Heard:
         return np.array(found, dtype=np.intp)
 
 
-def pooled(heard: Sequence[Heard]) -> tuple[Heard, ...]:
+def pooled(tallies: Sequence[RoundTally]) -> tuple[RoundTally, ...]:
     """The groups, as one where it is told that a few baskets are far larger than all others: the
     same people's sizes, so that how many they are is what all groups told together.
     """
-    if not any(each.tiers is not None and each.tiers.told_apart for each in heard):
-        return tuple(heard)
-    tiers = [each.tiers for each in heard if each.tiers is not None]
+    if not any(each.tiers is not None and each.tiers.two_class for each in tallies):
+        return tuple(tallies)
+    tiers = [each.tiers for each in tallies if each.tiers is not None]
     sums = np.array([each.shares.sum() for each in tiers])
     weights = np.array([1 / each.variance.sum() for each in tiers])
     large = max(float(weights @ sums / weights.sum()), 0.0)
     return tuple(
         each
         if each.tiers is None
-        else replace(each, tiers=_apart(each.tiers, large, 1 / float(weights.sum())))
-        for each in heard
+        else replace(each, tiers=_two_classes(each.tiers, large, 1 / float(weights.sum())))
+        for each in tallies
     )
 
 
-def _apart(told: Tiers, large: float, variance: float) -> Tiers:
+def _two_classes(told: SizeBins, large: float, variance: float) -> SizeBins:
     """The tiers, so many baskets being in all of them: each as far as it stands out."""
     out = np.maximum(told.shares, 0) ** 2
     parts = out / max(float(out.sum()), 1e-300)
@@ -165,9 +165,9 @@ def _apart(told: Tiers, large: float, variance: float) -> Tiers:
 
 
 @lru_cache(maxsize=64)
-def _placed(heard: Heard, itemsets: tuple[Itemset, ...]) -> tuple[Places, Places]:
-    """The same, found once: every supposition asks for it."""
-    own = np.array([heard._numbers.get(each, -1) for each in itemsets], dtype=np.intp)
+def _placed(tally: RoundTally, itemsets: tuple[Itemset, ...]) -> tuple[Places, Places]:
+    """The same, found once: every hypothesis asks for it."""
+    own = np.array([tally._numbers.get(each, -1) for each in itemsets], dtype=np.intp)
     known = np.flatnonzero(own >= 0)
     return known, own[known]
 
@@ -179,8 +179,8 @@ class Survival:
     """
 
     left: Floats  # (itemsets,)
-    sized: Floats  # by the noise of what was told in this round
-    unlike: Floats | None = None  # how far each is open on its own, where that is known
+    size_error: Floats  # by the noise of what was told in this round
+    heterogeneity: Floats | None = None  # how far each is open on its own, where that is known
     supposed: Floats | float = 0.0  # by what nobody tells: how much baskets of the last tier hold
 
     @classmethod
@@ -189,27 +189,29 @@ class Survival:
         return cls(np.ones(number), np.zeros(number))
 
     @classmethod
-    def beforehand(cls, heard: Heard) -> Survival:
+    def beforehand(cls, tally: RoundTally) -> Survival:
         """As far as it is known before anything is supposed of baskets: by large ones that stand
         apart.
         """
-        if heard.apart is None:
-            return cls.whole(len(heard.itemsets))
-        return cls(heard.apart.left, heard.apart.sized, heard.apart.unlike)
+        if tally.two_classes is None:
+            return cls.whole(len(tally.itemsets))
+        return cls(
+            tally.two_classes.left, tally.two_classes.size_error, tally.two_classes.heterogeneity
+        )
 
 
-def survival(heard: Heard, kinds: BasketKinds) -> Survival:
+def survival(tally: RoundTally, classes: LatentClasses) -> Survival:
     """How often each candidate is among those that a basket which holds it keeps: E[min(1, m/c) |
     held], c the candidates that the basket holds; where large baskets tell their tier, (m−1)/c of
     those, and as many large ones as they told.
     """
-    if heard.apart is not None:
-        return Survival.beforehand(heard)
-    held = held_of(heard.itemsets, kinds).astype(np.float32)
+    if tally.two_classes is not None:
+        return Survival.beforehand(tally)
+    held = held_of(tally.itemsets, classes).astype(np.float32)
     sizes = held.sum(axis=0)
-    if heard.tiers is not None:
-        return _by_tiers(held, sizes, heard.cap, heard.tiers)
-    kept = np.minimum(1.0, heard.cap / np.maximum(sizes, 1))
+    if tally.tiers is not None:
+        return _by_tiers(held, sizes, tally.cap, tally.tiers)
+    kept = np.minimum(1.0, tally.cap / np.maximum(sizes, 1))
     return Survival(_eased(held @ kept, held.sum(axis=1)), np.zeros(len(held)))
 
 
@@ -221,8 +223,8 @@ def _eased(kept: Floats, holders: Floats) -> Floats:
     return np.asarray((kept + FEW * everyone) / (holders + FEW), dtype=np.float64)
 
 
-def _by_tiers(held: NDArray[np.float32], sizes: Floats, cap: int, told: Tiers) -> Survival:
-    """Baskets of each tier are as kinds draw them; how many there are of each is what was told."""
+def _by_tiers(held: NDArray[np.float32], sizes: Floats, cap: int, told: SizeBins) -> Survival:
+    """Baskets of each tier are as classes draw them; how many are of each is what was told."""
     shares, covariance = told.settled
     below = np.flatnonzero(sizes <= cap)
     small = _holders(held, below) * (1 - min(float(shares.sum()), 1.0))
@@ -235,9 +237,9 @@ def _by_tiers(held: NDArray[np.float32], sizes: Floats, cap: int, told: Tiers) -
     whole = np.maximum(holders, 1e-9)
     slopes = large * (parts - left[:, None]) / whole[:, None]
     variance = np.einsum("ij,jk,ik->i", slopes, covariance, slopes)
-    sized = np.sqrt(np.maximum(variance, 0)) / left
+    size_error = np.sqrt(np.maximum(variance, 0)) / left
     last = large[:, -1] * shares[-1] / whole * told.spread / told.sizes[-1]
-    return Survival(left, sized, supposed=last)
+    return Survival(left, size_error, supposed=last)
 
 
 def _holders(held: NDArray[np.float32], members: NDArray[np.intp]) -> Floats:  # (itemsets,)
@@ -247,7 +249,7 @@ def _holders(held: NDArray[np.float32], members: NDArray[np.intp]) -> Floats:  #
     return np.asarray(held[:, members].mean(axis=1), dtype=np.float64)
 
 
-def _scaled(held: NDArray[np.float32], sizes: Floats, tier: int, told: Tiers) -> Floats:
+def _scaled(held: NDArray[np.float32], sizes: Floats, tier: int, told: SizeBins) -> Floats:
     """How often baskets of a tier hold each candidate, so much on the mean: where hardly any drawn
     basket is of the tier, as those do that are nearest in size.
     """
@@ -259,11 +261,11 @@ def _scaled(held: NDArray[np.float32], sizes: Floats, tier: int, told: Tiers) ->
     return np.minimum(_holders(held, members) * (size / max(sizes[members].mean(), 0.5)), 1.0)
 
 
-def held_of(itemsets: Sequence[Itemset], kinds: BasketKinds) -> NDArray[np.bool_]:
-    """Which candidates baskets of these kinds hold: (itemsets, DRAWN)."""
+def held_of(itemsets: Sequence[Itemset], classes: LatentClasses) -> NDArray[np.bool_]:
+    """Which candidates baskets of these classes hold: (itemsets, DRAWN)."""
     items = np.array(sorted({item for each in itemsets for item in each}))
     place = {item: number for number, item in enumerate(items.tolist())}
-    baskets = kinds.drawn(DRAWN, items)
+    baskets = classes.drawn(DRAWN, items)
     held = np.ones((len(itemsets), DRAWN), dtype=bool)
     for number, each in enumerate(itemsets):
         for item in each:

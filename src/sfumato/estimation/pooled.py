@@ -69,15 +69,14 @@ class SummedEvidence(Evidence):
     def _spread(self) -> float:
         return float(sum((share.weight - 1) ** 2 * share.people for share in self.shares))
 
-    def covariance(self, first: NDArray[Any], second: NDArray[Any]) -> float:
-        noise = sum(
-            share.factor**2 * share.evidence.covariance(first, second) for share in self.shares
-        )
-        within = float(
-            (first * second * self._mass).sum()
-            - (first * self._mass).sum() * (second * self._mass).sum()
-        )
-        return float(noise + self._spread * within)
+    def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+        noise = [
+            share.factor**2 * share.evidence.covariances(first, second) for share in self.shares
+        ]
+        left, right = (weights.reshape(-1, weights.shape[-1]) for weights in (first, second))
+        mass = self._mass.reshape(-1)
+        within = mass @ (left * right) - (mass @ left) * (mass @ right)
+        return np.asarray(sum(noise) + self._spread * within)
 
     def variances(self, weights: NDArray[Any]) -> NDArray[Any]:
         noise = [share.factor**2 * share.evidence.variances(weights) for share in self.shares]

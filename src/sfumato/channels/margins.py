@@ -1,21 +1,45 @@
-"""Levelled: a way back from a tally of several columns that leaves no column what it says alone."""
+"""Margin-consistent ways back: sums over a column are what the other columns say by themselves.
+
+Consistency of marginals as in Barak et al. (2007), here by taking each interaction from the part of
+the tally that is its own.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from sfumato.channels.base import Channel, Counts, batched, unbatched
+from sfumato.channels.base import Channel, Counts, Repeating, batched, unbatched
+from sfumato.channels.cut import CutRecords
+from sfumato.channels.product import Product
+from sfumato.channels.unary import ValueBits
 
 Axes = tuple[int, ...]
 
 
+def margin_consistent(channel: Channel) -> Channel:
+    """The channel with a way back whose sums over a column are what the other columns say by
+    themselves; itself where they are so anyhow. Of a product it is that of its factors.
+    """
+    if isinstance(channel, Product):
+        return replace(channel, factors=tuple(map(margin_consistent, channel.factors)))
+    if isinstance(channel, ValueBits) and not channel.shape:
+        return MarginConsistent(channel, {(0,): channel})
+    if isinstance(channel, CutRecords):
+        places, shape = range(len(channel.shape)), channel.shape
+        every = [axes for n in places for axes in combinations(places, n + 1)]
+        parts = {axes: replace(channel, shape=tuple(shape[a] for a in axes)) for axes in every}
+        return MarginConsistent(channel, parts)
+    return channel
+
+
 @dataclass(frozen=True, eq=False)
-class Levelled(Channel):
+class MarginConsistent(Repeating):
     """A channel whose tally counts everyone at entry 0 of each axis, undone by all that it holds.
 
     Cells reconstructed from bits do not add up to what is known of fewer columns: each sum over a
@@ -23,15 +47,14 @@ class Levelled(Channel):
     say together beyond fewer of them comes from the part of the tally that is theirs alone:
     x̂ = Σ_A C_A·(A's own x̂) / cells of the others, C_A taking off the means along each axis of A.
 
-    >>> from sfumato.channels.product import Product
     >>> from sfumato.channels.unary import Unary
     >>> coin = Unary(np.array([0.9, 0.9]), np.array([0.9, 0.9]))
     >>> tally = np.array([[100.0, 60, 50], [60, 36, 32], [50, 30, 25]])
-    >>> Product.of(coin, coin).levelled.solve(tally).sum(axis=1)
+    >>> margin_consistent(Product.of(coin, coin)).solve(tally).sum(axis=1)
     array([56.25, 43.75])
     """
 
-    plain: Channel
+    plain: Repeating
     parts: Mapping[Axes, Channel]  # the channel of each few of the axes alone
 
     @property
@@ -41,10 +64,6 @@ class Levelled(Channel):
     @property
     def outputs(self) -> tuple[int, ...]:
         return self.plain.outputs
-
-    @property
-    def repeats(self) -> bool:
-        return self.plain.repeats
 
     @property
     def everyone(self) -> Counts:
@@ -59,8 +78,8 @@ class Levelled(Channel):
     def second(self, first: Counts, other: Counts) -> Counts:
         return self.plain.second(first, other)
 
-    def spread_out(self, weights: Counts) -> Counts:
-        return self.plain.spread_out(weights)
+    def sqrt_factors(self, weights: Counts) -> Counts:
+        return self.plain.sqrt_factors(weights)
 
     def moments(self, counts: Counts) -> Counts:
         return self.plain.moments(counts)

@@ -1,4 +1,4 @@
-"""Apart: what a cap takes where a few baskets are far larger than all others.
+"""TwoClassSizes: what a cap takes where a few baskets are far larger than all others.
 
 Then no one part of what is held is left of every symbol: of what small baskets hold too a cap takes
 little, of what large ones alone hold nearly all. Which is which shows in what was kept, by Rasch's
@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.mechanisms.sizes import Tiers
+from sfumato.mechanisms.sizes import SizeBins
 
 Floats = NDArray[np.float64]
 
@@ -36,7 +36,7 @@ class Groups:
 
     @classmethod
     def told(
-        cls, kept: Floats, cap: int, told: Tiers, larger: float = 0.0, more: float = 0.0
+        cls, kept: Floats, cap: int, told: SizeBins, larger: float = 0.0, more: float = 0.0
     ) -> Groups:
         """The groups, by what tiers told and what was kept of all symbols; were those of the last
         tier so much larger, and the large ones so many more, as a part of them.
@@ -89,13 +89,13 @@ class Groups:
 
 
 @dataclass(frozen=True, eq=False)
-class Apart:
+class TwoClassSizes:
     """What a cap left of each symbol, where large baskets stand apart."""
 
     kept: Floats  # (symbols,): the share of people who hold it and whose basket kept it
     variance: Floats
     cap: int
-    told: Tiers
+    told: SizeBins
 
     @cached_property
     def _eased(self) -> Floats:
@@ -126,13 +126,13 @@ class Apart:
         return np.clip(self._eased / self.holders, 1e-4, 1.0)
 
     @cached_property
-    def unlike(self) -> Floats:
+    def heterogeneity(self) -> Floats:
         """How far each is open on its own, as a part."""
         low, high = (self._holders(tilt=tilt) for tilt in (-TILT, TILT))
         return np.asarray((high - low) / 2 / self.holders)
 
     @cached_property
-    def sized(self) -> Floats:
+    def size_error(self) -> Floats:
         """How far all are open alike, as a part: since it is open how large the largest are, and
         how many there are.
         """

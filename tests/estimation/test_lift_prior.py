@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.estimation.ratios import SMOOTH, Ratios, Witness
+from sfumato.estimation.lift_prior import SMOOTH, LiftPrior, NoisyObservation
 
 
 def test_smoothing_moves_nothing_and_widens_by_what_it_says() -> None:
-    law = Ratios.supposed()
+    law = LiftPrior.supposed()
     spike = np.zeros(len(law.grid))
     spike[len(spike) // 2] = 1.0
     found = law._smoothed(spike)
@@ -25,10 +25,12 @@ def test_what_nearly_everybody_holds_is_no_surer_than_its_reports() -> None:
     """
     rng = np.random.default_rng(3)
     true, error = np.repeat([0.5, 0.975, 1.0], 400), 0.013
-    told = Witness.normal(true + error * rng.standard_normal(len(true)), np.full(1200, error**2))
+    told = NoisyObservation.normal(
+        true + error * rng.standard_normal(len(true)), np.full(1200, error**2)
+    )
     for known in (
-        Ratios.of_items(told).known(np.ones(1200), told),
-        Ratios.supposed().known(np.full(1200, 0.8), told),
+        LiftPrior.of_items(told).known(np.ones(1200), told),
+        LiftPrior.supposed().known(np.full(1200, 0.8), told),
     ):
         held = (np.abs(known.mean - true) < 1.96 * known.stderr).reshape(3, -1).mean(axis=1)
         assert held[:2] == pytest.approx(0.95, abs=0.03) and held[2] > 0.95

@@ -1,0 +1,274 @@
+"""Linear measurements: answers whose chances are linear in unknowns, and all that follows from it.
+
+The table over any axes is a sum of features (`contrasts`), so the chance of an answer about them is
+linear in the means c of these features: P(row) = offset + J c, J the design matrix. With N people
+asked, W = diag(N/P) is the inverse covariance of the shares n/N (but for their sum), and everything
+is a functional of these: generalised least squares c = C JᵀW(n/N − offset) with C = (JᵀWJ)⁻¹ and
+the influence WJC of each row; the variance wᵀCw predicted before anyone is asked; the score
+Jᵀ(n/P) and Fisher information JᵀWJ of a model. JᵀWJ is built here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.channels.contrasts import Axes, Floats, Interactions
+
+STACKED = 1 << 16  # entries of a design up to which one block holds it
+FEW = 300  # unknowns whose information is inverted by NumPy alone: SciPy takes longer to be loaded
+DETERMINED = 1e-6  # how much of a sum may lie outside of what the reports determine
+MOST_STEPS, CLOSE = 30, 1e-3  # of conjugate gradients: how many, and what is too little to go on
+
+
+class Linear(Protocol):
+    """A linear map from the cells of some axes to the probabilities of answers."""
+
+    def apply(self, cells: Floats) -> Floats:  # (cells, …) -> (answers, …)
+        """The answers to be expected of these cells; a further axis is a batch."""
+
+    def adjoint(self, weights: Floats) -> Floats:  # (answers,) -> (cells,)
+        """For each cell, the expected weight of its answer."""
+
+
+@dataclass(frozen=True, eq=False)
+class Response:
+    """k-ary response: P(z, y) = base · p(z) + gain · p(z, cells that `groups` maps to y).
+
+    Without groups every cell is an answer of its own. z is the cell of public axes, which come
+    first and are reported as they are; without public axes there is one z.
+    """
+
+    gain: float
+    base: float
+    answers: int
+    groups: Sequence[int] | None = None  # (private cells,)
+    public: int = 1  # public cells
+
+    @classmethod
+    def kary(
+        cls, gamma: float, answers: int, cells: int, groups: Sequence[int] | None = None
+    ) -> Response:
+        """That of a question of so many answers to some of its axes, which have so many cells: the
+        answers of its other axes are summed, so the gain stays and the base is multiplied.
+        """
+        total = gamma + answers - 1
+        if groups is not None:
+            return cls((gamma - 1) / total, 1 / total, answers, groups)
+        return cls((gamma - 1) / total, answers / cells / total, cells)
+
+    def apply(self, cells: Floats) -> Floats:
+        table = cells.reshape(self.public, -1, *cells.shape[1:])
+        folded = table if self.groups is None else self._folded(table)
+        result = self.gain * folded + self.base * table.sum(axis=1, keepdims=True)
+        return result.reshape(-1, *cells.shape[1:])
+
+    @cached_property
+    def _runs(self) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+        """The cells by answer, where each answer's begin among them, and the answers there are."""
+        groups = np.asarray(self.groups)
+        order = np.argsort(groups, kind="stable")
+        present, starts = np.unique(groups[order], return_index=True)
+        return order, starts, present
+
+    def _folded(self, table: Floats) -> Floats:  # (public, cells, …) -> (public, answers, …)
+        """The sums of the cells of each answer, all at once: one by one they are most of the cost
+        of a fit over wide columns.
+        """
+        order, starts, present = self._runs
+        folded = np.zeros((self.public, self.answers, *table.shape[2:]))
+        folded[:, present] = np.add.reduceat(table[:, order], starts, axis=1)
+        return folded
+
+    def adjoint(self, weights: Floats) -> Floats:
+        table = weights.reshape(self.public, self.answers)
+        spread = table if self.groups is None else table[:, np.asarray(self.groups)]
+        return (self.gain * spread + self.base * table.sum(axis=1, keepdims=True)).ravel()
+
+
+class Block(NamedTuple):
+    """Rows about the same axes, which move with the means of few of the features."""
+
+    places: NDArray[np.intp]  # (n,) of these features among all
+    slope: Floats  # (rows, n)
+    offset: Floats  # (rows,)
+
+    @classmethod
+    def over(cls, interactions: Interactions, axes: Axes, responses: Iterable[Linear]) -> Block:
+        """The answers of some responses over the cells of the same axes."""
+        matrix, places = interactions.features(axes)
+        cells = interactions.cells(axes)
+        table = np.column_stack([matrix, np.ones(cells)]) / cells
+        rows = np.concatenate([each.apply(table) for each in responses])
+        return cls(places, rows[:, :-1], rows[:, -1])
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """How the chances of rows move with the means c of features: offset + J c, block by block."""
+
+    size: int  # of the features
+    blocks: tuple[Block, ...]  # the rows, one block's after the other's
+
+    @classmethod
+    def of(cls, size: int, blocks: Sequence[Block]) -> Design:
+        """That of these blocks; one for all where they are many and small."""
+        rows = sum(len(block.offset) for block in blocks)
+        if len(blocks) < 2 or rows * size > STACKED:
+            return cls(size, tuple(blocks))
+        slope = np.zeros((rows, size))
+        for block, own in zip(blocks, _runs(blocks), strict=True):
+            slope[own, block.places] = block.slope
+        offset = np.concatenate([block.offset for block in blocks])
+        return cls(size, (Block(np.arange(size), slope, offset),))
+
+    @cached_property
+    def _each(self) -> tuple[tuple[slice, Block], ...]:
+        return tuple(zip(_runs(self.blocks), self.blocks, strict=True))
+
+    @cached_property
+    def offset(self) -> Floats:  # (rows,)
+        """What is expected of each row where all cells are equally likely."""
+        return np.concatenate([np.zeros(0), *(block.offset for block in self.blocks)])
+
+    def apply(self, means: Floats) -> Floats:  # (features, …) -> (rows, …)
+        """J c."""
+        if len(self.blocks) == 1:
+            return np.asarray(self.blocks[0].slope @ means[self.blocks[0].places])
+        empty = np.zeros((0, *means.shape[1:]))
+        return np.concatenate([empty, *(each.slope @ means[each.places] for each in self.blocks)])
+
+    def chances(self, means: Floats) -> Floats:  # (features,) -> (rows,)
+        """What is expected of each row: offset + J c."""
+        return self.offset + self.apply(means)
+
+    def adjoint(self, values: Floats) -> Floats:  # (rows,) -> (features,)
+        """Jᵀ v."""
+        result = np.zeros(self.size)
+        for rows, block in self._each:
+            result[block.places] += values[rows] @ block.slope
+        return result
+
+    def information(self, weights: Floats) -> Floats:  # (rows,) -> (features, features)
+        """JᵀWJ, from the rows of each block, which move with few of the features."""
+        result = np.zeros((self.size, self.size))
+        for rows, block in self._each:
+            result[np.ix_(block.places, block.places)] += squared(block.slope, weights[rows])
+        return result
+
+    def carried(self, weights: Floats, slopes: Floats) -> Floats:  # (features, n) -> (features, n)
+        """JᵀWJ times slopes."""
+        result = np.zeros(slopes.shape)
+        for rows, block in self._each:
+            known = squared(block.slope, weights[rows])
+            result[block.places] += known @ slopes[block.places]
+        return result
+
+
+def _runs(blocks: Sequence[Block]) -> Iterator[slice]:
+    """Where the rows of each block stand among all."""
+    end = 0
+    for block in blocks:
+        start, end = end, end + len(block.offset)
+        yield slice(start, end)
+
+
+def squared(slope: Floats, weights: Floats) -> Floats:  # (rows, n), (rows,) -> (n, n)
+    """JᵀWJ of a few rows: what they tell of all that they move with."""
+    return np.asarray(slope.T @ (weights[:, None] * slope))
+
+
+@dataclass(frozen=True, eq=False)
+class LeastSquares:
+    """Generalised least squares of rows that so many people answered with these chances
+    (Gauss–Markov; Aitken 1936).
+    """
+
+    design: Design
+    people: Floats  # (rows,)
+    chances: Floats  # (rows,)
+
+    @cached_property
+    def _weights(self) -> Floats:  # (rows,)
+        return self.people / self.chances
+
+    @cached_property
+    def _inverse(self) -> tuple[Floats, Floats | None]:
+        """C = (JᵀWJ)⁻¹, and the directions that the reports do not determine, if any."""
+        information = self.design.information(self._weights)
+        found = _inverted(information)
+        if found is not None:
+            return found, None
+        from scipy.linalg import eigh
+
+        values, vectors = eigh(information, check_finite=False)
+        known = values > 1e-10 * max(values[-1], 1e-300)
+        inverse = (vectors[:, known] / values[known]) @ vectors[:, known].T
+        return inverse, vectors[:, ~known]
+
+    @property
+    def covariance(self) -> Floats:  # (features, features)
+        """C, the covariance of the estimated means."""
+        return self._inverse[0]
+
+    def shares(self, counts: Floats) -> Floats:  # (rows,) -> (rows,)
+        """Counts over the people who were asked."""
+        return np.asarray(counts / np.maximum(self.people, 1e-300))
+
+    def means(self, counts: Floats) -> Floats:  # (rows,) -> (features,)
+        """The estimated means of the features: C JᵀW(n/N − offset)."""
+        beyond = self._weights * (self.shares(counts) - self.design.offset)
+        return np.asarray(self.covariance @ self.design.adjoint(beyond))
+
+    def determines(self, places: NDArray[np.intp], sums: Floats) -> bool:  # (n, m)
+        """Whether the reports determine these sums of the means of some features."""
+        unknown = self._inverse[1]
+        if unknown is None:
+            return True
+        size = np.maximum(np.linalg.norm(sums, axis=0), 1e-300)
+        missed = np.linalg.norm(unknown[places].T @ sums, axis=0)
+        return bool((missed <= DETERMINED * size).all())
+
+    def influence(self, places: NDArray[np.intp], sums: Floats) -> Floats:  # (n, m) -> (rows, m)
+        """What the share of its question that each row has adds to these sums of means: WJC."""
+        return self._weights[:, None] * self.design.apply(self.covariance[:, places] @ sums)
+
+    def variance_at(self, chances: Floats, wanted: Floats) -> float:  # (rows,), (features,)
+        """wᵀ(JᵀWJ)⁻¹w with other chances of the rows: by conjugate gradients from these least
+        squares, which come near within a few steps.
+        """
+        weights = self.people / chances
+        found, left, move, before = 0.0, wanted, np.zeros(len(wanted)), 1.0
+        for _ in range(MOST_STEPS):
+            better = self.covariance @ left
+            size = float(left @ better)
+            if size <= CLOSE * found:
+                break
+            move = better + size / before * move
+            moved = self.design.adjoint(weights * self.design.apply(move))
+            step = size / float(move @ moved)
+            found, left, before = found + step * size, left - step * moved, size
+        return found
+
+
+def _inverted(matrix: Floats) -> Floats | None:
+    """The inverse of a positive definite matrix; None where it is not, or hardly."""
+    try:
+        factor = np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:  # some direction is not determined
+        return None
+    pivots = np.diag(factor)
+    if pivots.min(initial=1.0) <= 1e-5 * pivots.max(initial=1.0):
+        return None
+    if len(matrix) <= FEW:
+        half = np.linalg.inv(factor)
+        return np.asarray(half.T @ half)
+    from scipy.linalg.lapack import dpotri
+
+    half = dpotri(factor, lower=True)[0]
+    return np.asarray(half + np.tril(half, -1).T - np.triu(half, 1))
