@@ -533,6 +533,7 @@ def methods(folder: Path) -> dict[str, Call]:
         "Answer.clip": (answer.clip, {"low": 0.0, "high": 2.0}),
         "Answer.interval": (answer.interval, {"level": 0.9}),
         "Answer.plot": (answer.plot, {}),
+        "Answer.view": (answer.view, {"level": 0.9}),
         "Answer.scaled": (answer.scaled, {"factor": 2.0}),
         "Answer.to_arrow": (answer.to_arrow, {"level": 0.9}),
         "Answer.to_dict": (answer.to_dict, {"level": 0.9}),
@@ -577,6 +578,7 @@ def methods(folder: Path) -> dict[str, Call]:
             {"gamma": 19, "epsilon": None, "rho1": None, "rho2": None},
         ),
         "Guarantee.worst_posterior": (guarantee.worst_posterior, {"prior": 0.1}),
+        "Guarantee.posterior_words": (guarantee.posterior_words, {"prior": 0.1}),
         "Guarantee.compose": (lambda other: guarantee.compose(other), {"other": guarantee}),
         "Items.item_cells": (shop.item_cells, {"item": "tea"}),
         "Ledger": (sf.Ledger, {"path": folder / "made.ledger", "budget": None}),
@@ -822,6 +824,7 @@ def of_results(folder: Path) -> dict[str, Call]:
         "Itemsets.named": (found.named, {"names": {"tea": "green tea"}}),
         "Itemsets.order": (found.order, {"by": "support"}),
         "Itemsets.plot": (found.plot, {"truth": None, "top": 3}),
+        "Itemsets.view": (found.view, {"by": "support", "most": 3}),
         **{
             f"Itemsets.{name}": (getattr(found, name), {"by": "support"})
             for name in ("to_arrow", "to_csv", "to_dicts", "to_json")
@@ -840,13 +843,14 @@ def of_results(folder: Path) -> dict[str, Call]:
         "Plan.commands": (plan.commands, typed),
         "Plan.to_dict": (plan.to_dict, typed),
         "Rules.plot": (rules.plot, {"top": 3}),
+        "Rules.view": (rules.view, {"by": "lift", "most": 3}),
         "Rules.strongest": (rules.strongest, {"metric": "lift"}),
         "Rules.take": (rules.take, {"rows": np.array([0])}),
         "Tree.condition": (tree.condition, {"split": tree.root.split, "place": 0}),
         "Tree.plot": (tree.plot, {}),
         "Tree.shares": (tree.shares, {"cells": [np.zeros(2, int) for _ in tree.used]}),
     }
-    for name in ("to_arrow", "to_dict", "to_pandas", "to_polars"):
+    for name in ("to_arrow", "to_dict", "to_pandas", "to_polars", "view"):
         made[f"CubeResult.{name}"] = (getattr(answer, name), {"level": 0.9})
     for name, result in results().items():
         made.setdefault(f"{name}.plot", (getattr(result, "plot", lambda: None), {}))

@@ -38,7 +38,7 @@ from sfumato.mechanisms.registry import from_spec
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.received import MOST_COPIES, Received, refuse_malformed, shown
 from sfumato.renderers.html import MOST_LINES
-from sfumato.result import Result
+from sfumato.result import Tabular
 from sfumato.table.round import Round
 from sfumato.view import View
 
@@ -150,7 +150,7 @@ def _release_in(given: Received) -> str | None:
 
 @checked
 @dataclass(frozen=True, eq=False)
-class Table(Result):
+class Table(Tabular):
     """Records over a domain: one array of codes an attribute (for items: packed bits), and the
     provenance of a perturbed one.
 
