@@ -176,7 +176,8 @@ def _columns(column: ColumnView, most: int) -> Iterator[tuple[str, list[str]]]:
     """Heading and cells of the one to three columns that a column is."""
     column = column.first(most)
     cells = column.cells
-    yield _column(column.head + " ± stderr" * any(" ± " in cell for cell in cells), cells)
+    estimated = column.stderr is not None and any(" ± " in cell for cell in cells)
+    yield _column(column.head + " ± stderr" * estimated, cells)
     if column.level is None and column.mark is None and column.ends is None:
         return
     if any(ends := column.interval_cells):
