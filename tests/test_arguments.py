@@ -840,8 +840,6 @@ def of_results(folder: Path) -> dict[str, Call]:
             {"promise": thing("guarantee"), **typed, "output": "out.parquet"},
         ),
         "Candidate.to_dict": (offer.to_dict, {"rho1": 0.05, "command": None}),
-        "Audit.findings": (results()["Audit"].findings, {"most": 3}),
-        "Audit.worst": (results()["Audit"].worst, {"most": 3}),
         "Plan.commands": (plan.commands, typed),
         "Plan.to_dict": (plan.to_dict, typed),
         "Rules.plot": (rules.plot, {"top": 3}),
@@ -849,6 +847,7 @@ def of_results(folder: Path) -> dict[str, Call]:
         "Rules.strongest": (rules.strongest, {"metric": "lift"}),
         "Rules.take": (rules.take, {"rows": np.array([0])}),
         "Tree.condition": (tree.condition, {"split": tree.root.split, "place": 0}),
+        "Tree.plot": (tree.plot, {}),
         "Tree.shares": (tree.shares, {"cells": [np.zeros(2, int) for _ in tree.used]}),
     }
     for name in ("to_arrow", "to_dict", "to_pandas", "to_polars", "view"):

@@ -701,7 +701,10 @@ def test_an_audit_can_be_read_by_people_and_machines() -> None:
     )
     shown = json.loads(json.dumps(audit.to_dict(), allow_nan=False))
     assert shown["clean"] and shown["rows"] == 2000 and shown["siblings"]["copies"] == 2
-    assert {len(row) for row in audit.table()} == {len(audit.header())}
+    for view in (audit.view(), audit.brief()):
+        (guesses,) = view.tables
+        assert {column.head for column in guesses.columns} >= {"with report", "with 2 reports"}
+        assert guesses.columns[0].values[0] == "record"
     assert "such breaches are ruled out" in " ".join(audit.sentences())
     shares = [share for _, share in told]
     assert shares == sorted(shares) and shares[-1] == 1.0

@@ -163,15 +163,17 @@ def test_what_only_a_model_answers_is_marked() -> None:
     plan = plan_release(domain, 50_000, guarantee=Guarantee(19), length=3)
     assert plan.best.name == "questionnaire" and plan.best.by_model
     assert plan.best.modelled == (False, False, True, True, True, True)
-    assert (
-        plan.table()[0][1].endswith(" % (model)")
-        and "a model answers" in plan.sentences()[-1].lower()
+    first, errors = (
+        {column.head: column.cells[0] for column in table.seen}
+        for table in (plan.view().tables[0], plan.view().sections[2].tables[0])
     )
-    marks = [cell.endswith("(model)") for cell in plan.errors()[0][1:-1]]
+    assert first["answered by"] == "model" and "a model answers" in plan.sentences()[-1].lower()
+    marks = [errors[str(length)].endswith("(model)") for length in range(1, 7)]
     assert marks == list(plan.best.modelled)
     assert plan.to_dict()["mechanisms"][0]["answered_by"]["asked"] == "model"
     pairs = plan_release(domain, 50_000, guarantee=Guarantee(19), length=2)
-    assert not pairs.best.by_model and "model" not in pairs.table()[0][1]
+    (table,) = pairs.brief().tables
+    assert not pairs.best.by_model and "answered by" not in [each.head for each in table.columns]
 
 
 def test_too_few_people_for_every_fold_are_told_to_fit_a_model() -> None:

@@ -288,7 +288,11 @@ def test_the_rounds_that_a_plan_names_can_be_typed_in() -> None:
     basket = sf.Domain((sf.Items("basket", tuple(map(str, range(300)))),))
     plan = sf.plan(basket, 60_000, gamma=19)
     lines = repr(plan).splitlines()
-    first = next(number for number, line in enumerate(lines) if line.startswith("sfumato"))
-    typed = "\n".join(lines[first:]).replace(" \\\n ", "").replace("&&\n", "&& ")
+    first = next(number for number, line in enumerate(lines) if line.startswith("  sfumato"))
+    typed = (
+        "\n".join(line.removeprefix("  ") for line in lines[first:])
+        .replace(" \\\n ", "")
+        .replace("&&\n", "&& ")
+    )
     assert typed == plan.commands()[0][1] and len(lines) <= 24
     assert max(map(len, lines)) <= 80

@@ -19,8 +19,12 @@ class Shown:
     def view(self) -> View:
         """What is to be seen of it."""
 
+    def brief(self) -> View:
+        """What of it is to be seen at once, on one screen."""
+        return self.view()
+
     def __repr__(self) -> str:
-        return text.screen_of(self.view())
+        return text.screen_of(self.brief())
 
     def _repr_html_(self) -> str:
         return html.fragment(self.view())
@@ -32,7 +36,10 @@ class Tabular(Shown):
     def to_arrow(self) -> Any:
         """Its first table that programs read, as an Arrow table."""
         tables = (table for part in self.view().parts() for table in part.tables)
-        return frames.arrow(next(each for each in tables if each.fields))
+        framed = next((table for table in tables if table.fields), None)
+        if framed is None:
+            raise ParameterError("there is no table in this result")
+        return frames.arrow(framed)
 
     def to_pandas(self) -> Any:
         """The same as a pandas data frame."""

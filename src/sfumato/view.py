@@ -121,16 +121,22 @@ class TableView:
 
     @classmethod
     def of(
-        cls, heads: Sequence[str], lines: Sequence[Sequence[Any]], caption: str = ""
+        cls,
+        heads: Sequence[str],
+        lines: Sequence[Sequence[Any]],
+        caption: str = "",
+        fields: Sequence[str] = (),
     ) -> TableView:
-        """Lines under headings."""
+        """Lines under headings, for people, and where columns have fields for programs too."""
         for place, line in enumerate(lines, start=1):
             if len(line) != len(heads):
                 raise ParameterError(
                     f"row {place} has {len(line)} entries, but the table has {len(heads)} columns"
                 )
         parts = list(zip(*lines, strict=True)) or [()] * len(heads)
-        return cls([ColumnView(*pair) for pair in zip(heads, parts, strict=True)], caption)
+        names: Sequence[str | tuple[()]] = fields or [()] * len(heads)
+        named = zip(heads, parts, names, strict=True)
+        return cls([ColumnView(head, part, field=field) for head, part, field in named], caption)
 
     def __len__(self) -> int:
         here = len(self.columns[0].values) if self.columns else 0

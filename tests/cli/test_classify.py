@@ -7,7 +7,6 @@ import pytest
 from typer.testing import CliRunner
 
 from sfumato.cli import app
-from sfumato.cli.classify import verdict
 from sfumato.mine.quality import Quality
 
 
@@ -176,5 +175,5 @@ def test_unseen_values_in_test_records_are_named(folder, tmp_path):
 def test_a_classifier_no_better_than_the_majority_says_so(predicted, words):
     truth = np.array([0] * 70 + [1] * 30)
     found = Quality(("no", "yes"), truth, np.array(predicted), np.full((100, 2), 0.5))
-    said = verdict(found)
-    assert (words is None and said == []) or (words in said[0] and "(0.7000)" in said[0])
+    said = found.verdict
+    assert (words is None and said == ()) or (words in said[0] and "(0.7000)" in said[0])

@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 
 from sfumato.audit import audit_release
 from sfumato.cli import app
-from sfumato.cli.audit import print_audit
+from sfumato.cli.audit import MORE
+from sfumato.cli.printing import show, show_brief
 from sfumato.domain import Category, Domain, Numeric
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mechanisms.retention import Retention
@@ -147,10 +148,10 @@ def test_plans_and_audits_are_drawn(folder: Path) -> None:
             assert (folder / name).stat().st_size > 10_000
     page = (folder / "page.html").read_text()
     assert "Audit of a release" in page and "± stderr</th>" in page
-    shown = re.findall(r'<td class="number">±\s([\d.]+)\s%</td>', page)
+    shown = re.findall(r'<td class="number">[\d.]+ ±\s([\d.]+)</td>', page)
     audited = result("audit r.parquet --truth people.csv --order order.npy --seed 1")
     told = [math.sqrt(a["right"] * (1 - a["right"]) / a["people"]) for a in audited["attacks"]]
-    assert shown == [f"{100 * error:.2g}" for error in told]
+    assert [*map(float, shown)] == [float(f"{100 * error:.2g}") for error in told]
 
 
 @pytest.mark.usefixtures("folder")
@@ -195,7 +196,7 @@ def test_an_audit_that_finds_something_ends_with_exit_code_3() -> None:
 def test_a_shuffled_release_without_its_order_is_judged_as_far_as_it_can_be() -> None:
     run("perturb people.csv -o r.parquet --schema people.toml --gamma 19 --seed 1")
     code, out, err = run("audit r.parquet --truth people.csv --seed 1")
-    assert code == 0 and not err
+    assert code == 0 and err.startswith("note: a clean audit is no proof") and err.count("\n") == 1
     assert "this audit leaves out: attacks and breaches" in out and "guessed right" not in out
     shown = result("audit r.parquet --truth people.csv --seed 1")
     assert shown["breaches"] is None and shown["attacks"] == [] and len(shown["left_out"]) == 1
@@ -217,7 +218,7 @@ def test_an_audit_of_ten_columns_fits_a_screen_and_the_rest_are_details(
     release = perturb(truth, mechanism(Guarantee(19), WIDE), seeded(1), copies=2, keep_order=True)
     held = Table(WIDE, tuple(rows[::-1].T)) if turned else truth
     found = audit_release(release.table, held, rng=seeded(1))
-    print_audit(found)
+    show_brief(found.brief(), MORE)
     out = capsys.readouterr().out
     lines = [part for line in out.splitlines() for part in (textwrap.wrap(line, 80) or [""])]
     assert len(lines) <= 23, out
@@ -228,7 +229,7 @@ def test_an_audit_of_ten_columns_fits_a_screen_and_the_rest_are_details(
     shown = [line.split()[0] for line in lines if line.startswith("column_")]
     assert 0 < len(shown) < 10
     assert sorted(gains.values(), reverse=True)[: len(shown)] == [gains[name] for name in shown]
-    print_audit(found, details=True)
+    show(found.view(), most=None)
     told = capsys.readouterr().out
     assert all(sentence in told for sentence in found.sentences())
     assert told.count(" follow ") >= 10 and all(name in told for name in WIDE.names)

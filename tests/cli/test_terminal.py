@@ -8,19 +8,27 @@ import io
 import shlex
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from papers.base import Cell, Reproduction, Row
-from sfumato.cli.plan import further_notes, print_plan
-from sfumato.cli.printing import print_command, print_notes, print_table, print_words
+from sfumato.cli.plan import MORE, further_notes
+from sfumato.cli.printing import (
+    print_notes,
+    print_table,
+    print_words,
+    show,
+    show_brief,
+)
 from sfumato.cli.terminal import Shield
 from sfumato.datasets.survey import survey
 from sfumato.domain import Category, Domain, Items
 from sfumato.plan import PURPOSES, plan_release
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
+from sfumato.view import View
 
 WIDTH, HEIGHT = 80, 24
 SENTENCE = "an error above half of what is measured, 50 %, tells nothing; " * 3
@@ -77,7 +85,8 @@ PLANS: dict[str, tuple[Domain, dict[str, Any]]] = {
 def test_a_plan_fits_one_screen(name: str) -> None:
     domain, wish = PLANS[name]
     plan = plan_release(domain, 50_000, **{"guarantee": Guarantee(19), **wish})
-    shown = seen(print_plan, plan, schema="survey.toml")
+    plan = replace(plan, file="survey.toml", called=None)
+    shown = seen(show_brief, plan.brief(), MORE)
     notes = seen(print_notes, further_notes(plan, domain, wish.get("purpose", "itemsets")))
     assert (shown + notes).count("\n") < HEIGHT and widest(shown + notes) <= WIDTH
     assert ("by groups" in notes and "--mechanism ranges" in notes) == (
@@ -93,15 +102,15 @@ def test_a_plan_fits_one_screen(name: str) -> None:
 
 def test_what_a_screen_leaves_out_is_among_the_details() -> None:
     plan = plan_release(people(10), 50_000, guarantee=Guarantee(19))
-    short, whole = (seen(print_plan, plan, details) for details in (False, True))
+    short, whole = seen(show_brief, plan.brief(), MORE), seen(show, plan.view(), most=None)
     for words in ("by the number of people", "assumed:", "absolute standard errors"):
         assert words in whole and words not in short
     assert all(option.name in short for option in plan.options) and widest(whole) <= WIDTH
 
 
 def test_words_are_not_cut_on_a_terminal() -> None:
-    for show, given in ((print_words, SENTENCE), (print_notes, [SENTENCE])):
-        shown = seen(show, given)
+    for say, given in ((print_words, SENTENCE), (print_notes, [SENTENCE])):
+        shown = seen(say, given)
         assert widest(shown) <= WIDTH and shown.count("\n") > 2
         assert shown.removeprefix("note: ").split() == SENTENCE.split()
         assert not any(line.startswith("%") for line in shown.splitlines())
@@ -110,14 +119,14 @@ def test_words_are_not_cut_on_a_terminal() -> None:
 def test_a_pipe_gets_whole_lines(capsys: pytest.CaptureFixture[str]) -> None:
     print_words(SENTENCE)
     print_notes([SENTENCE])
-    print_command("sfumato perturb DATA " + "--mechanism mask " * 9)
+    show(View(command="sfumato perturb DATA " + "--mechanism mask " * 9))
     told = capsys.readouterr()
     assert told.out.count("\n") == 2 and told.err.count("\n") == 1
 
 
 def test_a_quoted_name_stays_whole_in_what_is_typed() -> None:
     command = f"sfumato perturb {shlex.quote('my own folder/' + 'long ' * 20)} -o perturbed.parquet"
-    assert seen(print_command, command) == f"  {command}\n"
+    assert seen(show, View(command=command)) == f"  {command}\n"
 
 
 def test_a_table_too_wide_goes_on_below() -> None:

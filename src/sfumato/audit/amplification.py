@@ -24,9 +24,9 @@ from sfumato.domain import Columns, Domain, Items, as_bits
 from sfumato.errors import Unanswerable
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.bitflip import as_baskets, reported_items
-from sfumato.printable import json_number
 from sfumato.privacy.guarantee import Guarantee, rounded_up
 from sfumato.randomness import Keystream
+from sfumato.renderers.frames import json_fields, json_number
 
 DRAWS = 100_000  # of each chosen record
 CHOSEN = 4  # records far from each other that are perturbed again and again
@@ -54,6 +54,7 @@ class Amplification:
     false_alarm: float
     draws: int
     event: str
+    also = ("violated",)
 
     @property
     def violated(self) -> bool:
@@ -61,15 +62,7 @@ class Amplification:
         return self.lower_bound > rounded_up(self.promised.gamma)
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "promised": json_number(rounded_up(self.promised.gamma)),
-            "estimate": json_number(self.estimate),
-            "lower_bound": self.lower_bound,
-            "false_alarm": self.false_alarm,
-            "draws": self.draws,
-            "event": self.event,
-            "violated": self.violated,
-        }
+        return json_fields(self) | {"promised": json_number(rounded_up(self.promised.gamma))}
 
 
 def empirical_gamma(

@@ -54,16 +54,6 @@ class Attack:
         """How much oftener the guess is right with all reports of a person than with none."""
         return (self.right if self.siblings is None else self.siblings) - self.baseline
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "target": self.target,
-            "prior": self.prior,
-            "baseline": self.baseline,
-            "right": self.right,
-            "siblings": self.siblings,
-            "people": self.people,
-        }
-
 
 def attacks(
     paired: Paired, rng: Keystream, progress: Callable[[float], None] | None = None

@@ -4,24 +4,24 @@ figures.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from warnings import warn
 
-from sfumato import plots
 from sfumato.audit.amplification import Amplification
 from sfumato.audit.attack import Attack
 from sfumato.audit.breaches import Breaches
 from sfumato.audit.linkage import Linkage
 from sfumato.audit.power import Power
 from sfumato.audit.score import Check
-from sfumato.errors import ParameterError
-from sfumato.notebook import Framed, arrow_table, html_table
-from sfumato.printable import json_number
 from sfumato.privacy.guarantee import Guarantee, rounded_up
-from sfumato.privacy.probability import check_count
 from sfumato.privacy.siblings import SiblingAccount
-from sfumato.renderers.sparkline import spans
+from sfumato.renderers.frames import json_value
+from sfumato.renderers.picture import bars
+from sfumato.result import Result
+from sfumato.view import Chart, ColumnView, TableView, View
 
 LIMITS = (
     "a clean audit is no proof: it rules out what it looked for, in this release, at the stated "
@@ -39,7 +39,7 @@ CHECKS_SHARE, OTHER_SHARE = 0.5, 0.25
 
 
 @dataclass(frozen=True, repr=False)
-class Audit(Framed):
+class Audit(Result):
     """Attacks on a release, its promise against what was measured, and every check with its
     probability.
     """
@@ -104,20 +104,88 @@ class Audit(Framed):
         """The audit in plain words."""
         guesses = (self._attack_words(a) for a in self.attacks if a.target == "record")
         seen = () if self.power is None else self.power.sentences()
-        return (self._verdict(), *guesses, *self.measured(), *seen, *self.left_out)
+        return (self._verdict(), *guesses, *self._measured(), *seen, *self.left_out)
 
-    def findings(self, most: int) -> tuple[str, ...]:
-        """The verdict with the worst of what is against it, and how much more there is: at most
-        `most` lines.
+    def view(self) -> View:
+        """All of it: what attackers learn, what was measured, every check, what is not covered."""
+        checks = TableView.of(
+            ("what should hold", "p-value", "where it holds least", ""),
+            [(each.name, each.p_value, each.detail, each in self.failed) for each in self.checks],
+            fields=("check", "p_value", "detail", "failed"),
+        )
+        title = f"checks (a p-value below {self.threshold:.2g} fails)"
+        against = View("against the promise", self.violations)
+        return View(
+            "Audit of a release",
+            self.sentences(),
+            charts=self._charts(),
+            tables=self._guessed(self.attacks, "guessed right, in per cent"),
+            sections=(
+                *([against] if self.violations else []),
+                View(title, tables=(checks,), notes=LIMITS, detail=True),
+            ),
+        )
+
+    def brief(self) -> View:
+        """The verdict, the worst that speaks against it, what was measured, the targets of which
+        reports tell most (each by the prior that guesses best), and the checks in one line.
         """
-        check_count("most", most, 2)
-        further = self.violations[1:]
-        shown = further if len(further) < most else further[: most - 2]
-        rest = len(further) - len(shown)
-        more = (f"and {rest} more against the promise",) if rest else ()
-        return (self._verdict(), *(f"and {line}" for line in shown), *more)
+        rest = len(self.violations) - 1
+        best: dict[str, Attack] = {}
+        for attack in self.attacks:
+            if attack.target not in best or attack.gain > best[attack.target].gain:
+                best[attack.target] = attack
+        worst = sorted(best.values(), key=lambda each: (each.target != "record", -each.gain))
+        return View(
+            words=(
+                self._verdict(),
+                *([f"and {rest} more against the promise"] if rest > 0 else []),
+                *self._measured(),
+                *self.left_out,
+            ),
+            tables=self._guessed(
+                worst, "guessed right by the better prior, in per cent, worst first"
+            ),
+            sections=(View(words=(self._checked(),)),),
+            notes=LIMITS[:1] if self.clean else (),
+        )
 
-    def measured(self) -> tuple[str, ...]:
+    def _guessed(self, attacks: Sequence[Attack], caption: str) -> tuple[TableView, ...]:
+        """The share of right guesses without and with the reports, a line for each attack; where
+        all or none are right, their number says more than a standard error of 0.
+        """
+        further = [a.siblings and 100 * a.siblings for a in attacks]
+        columns = (
+            ColumnView("guess at", [a.target for a in attacks]),
+            ColumnView("prior", [a.prior for a in attacks]),
+            ColumnView("without report", [100 * a.baseline for a in attacks]),
+            ColumnView(
+                "with report",
+                [100 * a.right for a in attacks],
+                [100 * a.stderr or math.nan for a in attacks],
+                ends=[(100 * a.baseline, 100 * a.right) for a in attacks],
+                counts=True,
+            ),
+            *([ColumnView(f"with {self.copies} reports", further)] if self.copies > 1 else []),
+        )
+        return (TableView(columns, caption),) if attacks else ()
+
+    def _charts(self) -> tuple[Chart, ...]:
+        """How often the record and each column is guessed right."""
+        shown = [attack for attack in self.attacks if attack.prior == "true"]
+        chart = bars(
+            "guessed right (%)",
+            [attack.target for attack in shown],
+            [100 * attack.baseline for attack in shown],
+            [100 * attack.right for attack in shown],
+            stderr=[100 * attack.stderr for attack in shown],
+            called=("without a report", "with a report"),
+            caption="What the best guess gets right, in per cent: from the true distribution "
+            "alone, and from a report too, with 95 % intervals of the people attacked",
+        )
+        return (chart,) if shown else ()
+
+    def _measured(self) -> tuple[str, ...]:
         """What several reports of a person promise, gamma as measured, breaches and links."""
         lines = [] if self.siblings is None else [str(self.siblings)]
         if self.amplification is not None:
@@ -130,7 +198,7 @@ class Audit(Framed):
             lines.append(_breach_words(self.breaches))
         return (*lines, self._linkage_words())
 
-    def checked(self) -> str:
+    def _checked(self) -> str:
         """How many checks there were, how many failed, and which was the least likely."""
         tried = f"{len(self.checks)} checks, {len(self.failed) or 'none'} failed"
         if self.failed or not self.checks:
@@ -140,23 +208,6 @@ class Audit(Framed):
             f"{tried} (p below {self.threshold:.2g}); the least likely: {least.name}, "
             f"p {least.p_value:.2g}"
         )
-
-    def worst_header(self) -> tuple[str, ...]:
-        """The names of the columns of `worst`."""
-        return tuple(name for name in self.header() if name != "prior")
-
-    def worst(self, most: int) -> tuple[list[tuple[str, ...]], int]:
-        """The record and the columns of which reports tell most, as rows of text, at most so many;
-        and how many columns are left. Each by the prior that guesses best.
-        """
-        check_count("most", most, 0)
-        best: dict[str, tuple[Attack, tuple[str, ...]]] = {}
-        for attack, (_, _, *figures) in zip(self.attacks, self.table(), strict=True):
-            row = (attack.target, *figures)
-            if attack.target not in best or attack.gain > best[attack.target][0].gain:
-                best[attack.target] = attack, row
-        found = sorted(best.values(), key=lambda each: (each[0].target != "record", -each[0].gain))
-        return [row for _, row in found[:most]], len(found[most:])
 
     def _verdict(self) -> str:
         if self.clean:
@@ -190,81 +241,36 @@ class Audit(Framed):
             f"{_percent(self.linkage.found)}"
         )
 
-    def header(self) -> tuple[str, ...]:
-        """The names of the columns of `table`."""
-        columns = ("guess at", "prior", "without report", "with report")
-        return (*columns, f"with {self.copies} reports") if self.copies > 1 else columns
-
-    def table(self) -> list[tuple[str, ...]]:
-        """One row an attack: the share of right guesses without and with the reports."""
-        rows: list[tuple[str, ...]] = []
-        for attack in self.attacks:
-            row = (attack.target, attack.prior, _percent(attack.baseline), _percent(attack.right))
-            more = "–" if attack.siblings is None else _percent(attack.siblings)
-            rows.append((*row, more) if self.copies > 1 else row)
-        return rows
-
-    def plot(self, *, axes: Any = None) -> Any:
-        """How often the record and each column is guessed right, from the true distribution alone
-        and from a report too, with 95 % intervals of the people attacked; the axes it was drawn on.
-        """
-        if not self.attacks:
-            raise ParameterError(
-                "there is nothing to draw: the attacks were left out",
-                hint="give the order in which the reports were shuffled",
-            )
-        shown = [attack for attack in self.attacks if attack.prior == "true"]
-        return plots.risk(
-            [attack.target for attack in shown],
-            [100 * attack.baseline for attack in shown],
-            [100 * attack.right for attack in shown],
-            stderr=[100 * attack.stderr for attack in shown],
-            quantity="guessed right (%)",
-            called=("without a report", "with a report"),
-            axes=axes,
-        )
-
-    def _repr_html_(self) -> str:
-        """The attacks as notebooks show them, with the findings in words."""
-        pictures = spans([(a.right, a.baseline, a.right) for a in self.attacks], words=_percent)
-        lines = [(*line, seen) for line, seen in zip(self.table(), pictures, strict=True)]
-        return html_table((*self.header(), ""), lines, notes=self.sentences())
-
-    def to_arrow(self) -> Any:
-        """A table with one row a check: what should hold, the p-value, where it was least, and
-        whether chance no longer explains it. The attacks are in `to_dict`.
-        """
-        rows = ((c.name, c.p_value, c.detail, c in self.failed) for c in self.checks)
-        return arrow_table(rows, check="string", p_value="double", detail="string", failed="bool")
-
     def to_dict(self) -> dict[str, Any]:
         """The audit as one JSON object."""
-        return {
-            "rows": self.people,
-            "copies": self.copies,
-            "mechanism": self.mechanism,
-            "gamma": json_number(rounded_up(self.guarantee.gamma)),
-            "epsilon": json_number(self.guarantee.epsilon),
-            "clean": self.clean,
-            "violations": list(self.violations),
-            "attacks": [attack.to_dict() for attack in self.attacks],
-            "siblings": None
-            if self.siblings is None
-            else {
-                "copies": self.siblings.copies,
-                "epsilon": json_number(self.siblings.guarantee.epsilon),
-                "guess_bound": self.siblings.guess_bound,
-            },
-            "empirical_gamma": None if self.amplification is None else self.amplification.to_dict(),
-            "breaches": None if self.breaches is None else self.breaches.to_dict(),
-            "linkage": self.linkage.to_dict(),
-            "checks": [check.to_dict() for check in self.checks],
-            "false_alarm": self.false_alarm,
-            "smallest_leaks": None if self.power is None else self.power.to_dict(),
-            "left_out": list(self.left_out),
-            "words": list(self.sentences()),
-            "limits": list(LIMITS),
+        siblings = self.siblings and {
+            "copies": self.siblings.copies,
+            "epsilon": self.siblings.guarantee.epsilon,
+            "guess_bound": self.siblings.guess_bound,
         }
+        said: dict[str, Any] = json_value(
+            {
+                "rows": self.people,
+                "copies": self.copies,
+                "mechanism": self.mechanism,
+                "gamma": rounded_up(self.guarantee.gamma),
+                "epsilon": self.guarantee.epsilon,
+                "clean": self.clean,
+                "violations": self.violations,
+                "attacks": self.attacks,
+                "siblings": siblings,
+                "empirical_gamma": self.amplification,
+                "breaches": self.breaches,
+                "linkage": self.linkage,
+                "checks": self.checks,
+                "false_alarm": self.false_alarm,
+                "smallest_leaks": self.power,
+                "left_out": self.left_out,
+                "words": self.sentences(),
+                "limits": LIMITS,
+            }
+        )
+        return said
 
 
 def _breach_words(breaches: Breaches) -> str:

@@ -17,6 +17,7 @@ from sfumato.audit.paired import Paired, cells_of
 from sfumato.audit.resampled import judged_parts
 from sfumato.bits import Bits
 from sfumato.privacy.guarantee import Guarantee
+from sfumato.renderers.frames import json_value
 
 SHOWN = 5  # breaches named
 MOST_ITEMS = 64  # of reported baskets that say something else than the records
@@ -33,14 +34,6 @@ class Breach:
     report: str
     prior: float
     posterior: float
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "value": self.value,
-            "report": self.report,
-            "prior": self.prior,
-            "posterior": self.posterior,
-        }
 
 
 @dataclass(frozen=True)
@@ -67,7 +60,7 @@ class Breaches:
             "ruled_out": self.ruled_out,
             "found": self.found,
             "beyond_promise": self.beyond,
-            "examples": [example.to_dict() for example in self.examples],
+            "examples": json_value(self.examples),
         }
 
 

@@ -58,9 +58,6 @@ class Check:
         detail = worst.where(place) if callable(worst.where) else worst.where[place]
         return cls(name, float(np.exp(min(0.0, worst.logs[place] + np.log(places)))), detail)
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"name": self.name, "p_value": self.p_value, "detail": self.detail}
-
 
 @dataclass(frozen=True, eq=False)
 class ScoreTest:

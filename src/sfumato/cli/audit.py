@@ -10,33 +10,20 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.audit import Audit, audit_release
-from sfumato.audit.audit_result import LIMITS
+from sfumato.audit import audit_release
 from sfumato.cli.errors import VIOLATION
 from sfumato.cli.options import Force, Json, Schema, check_drawing_target
-from sfumato.cli.pages import bars_told, origin_of, save_page
-from sfumato.cli.printing import (
-    SCREEN,
-    lines_on_screen,
-    print_json,
-    print_table,
-    print_words,
-    progress_bar,
-    reading,
-    telling,
-)
+from sfumato.cli.pages import origin_of, with_origin
+from sfumato.cli.printing import print_json, progress_bar, reading, show, show_brief, telling
 from sfumato.cli.sources import read_source, read_truth
 from sfumato.domain import Domain
 from sfumato.errors import FileError, ParameterError
 from sfumato.randomness import secure, seeded
-from sfumato.report import Block, Heading, Listing, Note, Paragraph, Picture, save_figure
+from sfumato.result import save_view
 from sfumato.source import Release
 from sfumato.table import Table, reader_of
 from sfumato.table.order import read_order
 
-AGAINST = 3  # findings against the promise on the screen; the others are counted
-LEAST_ATTACKS = 3  # lines of guesses that are shown however much else there is
-HEADED = 4  # lines above and below them
 MORE = "--details: all attacks and checks, the smallest leaks seen, what is not covered"
 
 
@@ -102,11 +89,18 @@ def audit(
             progress=_of_rows(progress, records.rows),
         )
     if plot is not None:
-        draw(found, origin_of(file, source), plot)
+        if not found.attacks:
+            raise ParameterError(
+                "there is nothing to draw: without --order the attacks are left out",
+                hint="leave --plot out, or give the order that perturb --order wrote",
+            )
+        save_view(with_origin(found.view(), origin_of(file, source)), plot)
     if json:
         print_json(found.to_dict())
+    elif details:
+        show(found.view(), most=None)
     else:
-        print_audit(found, details)
+        show_brief(found.brief(), MORE)
     if not found.clean:
         raise typer.Exit(VIOLATION)
 
@@ -139,101 +133,3 @@ def _of_rows(
 ) -> Callable[[str, float], None] | None:
     """The audit's progress as the bar takes it: rows, and the share that is done."""
     return None if progress is None else lambda _, share: progress(round(share * rows), share)
-
-
-def print_audit(found: Audit, details: bool = False) -> None:
-    """The audit for people: on one screen the verdict, the worst of what was found, and what was
-    tried; every attack and check where details are wanted.
-    """
-    if details:
-        _print_details(found)
-    else:
-        _print_screen(found)
-
-
-def _print_screen(found: Audit) -> None:
-    """The verdict, what is against it, what a report tells at most, and the checks in one line."""
-    above = [*found.findings(AGAINST), *found.measured(), *found.left_out]
-    below = [found.checked(), *([f"note: {LIMITS[0]}"] if found.clean else []), MORE]
-    for sentence in above:
-        print_words(sentence)
-    if found.attacks:
-        room = SCREEN - HEADED - sum(map(lines_on_screen, (*above, *below)))
-        worst, rest = found.worst(max(room, LEAST_ATTACKS))
-        more = f"; {rest} more with --details" if rest else ""
-        print(f"\nguessed right by the better prior (worst first{more})")
-        print_table(found.worst_header(), worst, left=1)
-        print()
-    for sentence in below:
-        print_words(sentence)
-
-
-def _print_details(found: Audit) -> None:
-    for sentence in found.sentences():
-        print_words(sentence)
-    if found.violations:
-        print()
-        print_table(("against the promise",), [(line,) for line in found.violations], left=1)
-    if found.attacks:
-        print("\nguessed right")
-        print_table(found.header(), found.table(), left=2)
-    print(f"\nchecks (a p-value below {found.threshold:.2g} fails)")
-    lines = [
-        (check.name, f"{check.p_value:.2g}", check.detail if check in found.failed else "")
-        for check in found.checks
-    ]
-    shown = 3 if found.failed else 2  # details are of what failed
-    headings = ("what should hold", "p-value", "")
-    print_table(headings[:shown], [line[:shown] for line in lines], left=1)
-    print()
-    for limit in LIMITS:
-        print_words(f"note: {limit}")
-
-
-def _guessed(found: Audit) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """The attacks with the standard error of what one report lets guess: headings and lines."""
-    errors = [f"± {100 * attack.stderr:.2g} %" for attack in found.attacks]
-    lines = zip(found.table(), errors, strict=True)
-    head = found.header()
-    return (*head[:4], "± stderr", *head[4:]), [
-        (*line[:4], error, *line[4:]) for line, error in lines
-    ]
-
-
-def draw(found: Audit, origin: list[tuple[str, str]], path: Path) -> None:
-    """What is guessed right without and with the reports; on a page, the whole audit beside it."""
-    if not found.attacks:
-        raise ParameterError(
-            "there is nothing to draw: without --order the attacks are left out",
-            hint="leave --plot out, or give the order that perturb --order wrote",
-        )
-    axes = found.plot()
-    if path.suffix != ".html":
-        save_figure(axes, path)
-        return
-    guesses = [attack for attack in found.attacks if attack.prior == "true"]
-    alt = bars_told(
-        "right guesses in per cent",
-        [attack.target for attack in guesses],
-        [100 * attack.baseline for attack in guesses],
-        [100 * attack.right for attack in guesses],
-        ("without a report", "with a report"),
-    )
-    verdict, *others = found.sentences()
-    checks = [(check.name, f"{check.p_value:.2g}", check.detail) for check in found.checks]
-    caption = (
-        "What the best guess gets right, in per cent: from the true distribution alone, and "
-        "from a report too, with 95 % intervals of the people attacked"
-    )
-    blocks: list[Block] = [
-        Note(verdict),
-        *(Paragraph(sentence) for sentence in others),
-        Picture.of(axes, caption, alt=alt),
-        Listing(*_guessed(found)),
-        Heading("Checks"),
-        Listing(
-            ("what should hold", "p\N{NON-BREAKING HYPHEN}value", "where it holds least"), checks
-        ),
-        *(Paragraph(limit) for limit in LIMITS),
-    ]
-    save_page("Audit of a release", blocks, origin, path)

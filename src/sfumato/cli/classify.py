@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,8 +18,8 @@ from sfumato.cli.options import (
     among,
     check_drawing_target,
 )
-from sfumato.cli.pages import origin_of, save_page
-from sfumato.cli.printing import print_json, print_notes, print_table, print_words, telling
+from sfumato.cli.pages import origin_of, with_origin
+from sfumato.cli.printing import print_json, show, telling
 from sfumato.cli.sources import read_source, read_truth
 from sfumato.errors import ParameterError, near_miss
 from sfumato.mine.bayes import NaiveBayes
@@ -26,9 +27,10 @@ from sfumato.mine.classifier import Classifier
 from sfumato.mine.features import domain_of_tests
 from sfumato.mine.quality import Concurrence, Quality
 from sfumato.mine.tree import DecisionTree
-from sfumato.report import Block, Code, Listing, Note, Paragraph, Picture, save_figure
+from sfumato.result import save_view
 from sfumato.source import Exact, Source
 from sfumato.table import Table, reader_of
+from sfumato.view import TableView, View
 
 TREE, BAYES = "tree", "bayes"
 GROWTH, JUDGED = "How the tree grows", "How it is judged"
@@ -134,14 +136,13 @@ def classify(
             direct.fit(exact, progress=lambda share: told("growing one from the truth", share))
             compared = judged(direct, source, records)
     where = judged_on(test, truth)
+    view = seen(classifier, source.rows, where, found, compared)
     if plot is not None:
-        draw(classifier, found, where, origin_of(file, source), plot)
-    result = result_dict(classifier, model, source, where, found, compared)
+        save_view(with_origin(view, origin_of(file, source)), plot)
     if json:
-        print_json(result)
-        return
-    print_result(result, classifier, found, compared)
-    print_notes(result["notes"])
+        print_json(result_dict(classifier, model, source, where, found, compared))
+    else:
+        show(view, most=None)
 
 
 def judged_on(test: str | None, truth: str | None) -> str:
@@ -191,6 +192,15 @@ def judged(classifier: Classifier, source: Source, records: Any) -> Quality | No
     return classifier.quality(source) if isinstance(source, Exact) else None
 
 
+def notes_of(classifier: Classifier, where: str, found: Quality | None) -> tuple[str, ...]:
+    """What must be said of the classifier and of how it is judged."""
+    if found is None:
+        return (*classifier.notes_, "nothing to judge the classifier by; give --test")
+    flattered = f"judged on {where}, which flatters it; give --test"
+    own = [flattered] if where.endswith("trained on") else []
+    return (*classifier.notes_, *own, *found.verdict)
+
+
 def result_dict(
     classifier: Classifier,
     model: str,
@@ -200,12 +210,6 @@ def result_dict(
     compared: Quality | None,
 ) -> dict[str, Any]:
     """The JSON shape of the command."""
-    notes = list(classifier.notes_)
-    if found is None:
-        notes.append("nothing to judge the classifier by; give --test")
-    elif where.endswith("trained on"):
-        notes.append(f"judged on {where}, which flatters it; give --test")
-    notes += [] if found is None else verdict(found)
     result: dict[str, Any] = {
         "target": classifier.target,
         "model": model,
@@ -222,85 +226,31 @@ def result_dict(
     if found is not None and compared is not None:
         agreement = Concurrence.between(found, compared)
         result |= {"truth": compared.to_dict(), "agreement": vars(agreement)}
-    return result | {"notes": notes}
+    return result | {"notes": [*notes_of(classifier, where, found)]}
 
 
-def print_result(
-    result: dict[str, Any], classifier: Classifier, found: Quality | None, compared: Quality | None
-) -> None:
-    """Figures first, then the confusion matrix, then the tree."""
-    print_words(
-        f"{classifier.target} from {len(classifier.feature_names_in_)} attributes of "
-        f"{result['rows']:,} people"
+def seen(
+    classifier: Classifier, rows: int, where: str, found: Quality | None, compared: Quality | None
+) -> View:
+    """What was learned, and how good it is, beside one from the truth."""
+    features = len(classifier.feature_names_in_)
+    return replace(
+        classifier.view(),
+        words=(f"{classifier.target} from {features} attributes of {rows:,} people",),
+        notes=notes_of(classifier, where, found),
+        sections=() if found is None else (_judgement(where, found, compared),),
     )
-    if found is not None:
-        lines = [("from this file", *_figures(found))]
-        lines += [("from the truth", *_figures(compared))] if compared is not None else []
-        print_words(f"\njudged on {result['judged_on']}")
-        print_table(("", "accuracy", "balanced", "AUC", "majority"), lines, left=1)
-        if "agreement" in result:
-            shares = {
-                name.replace("_", " "): f"{100 * value:.1f} %"
-                for name, value in result["agreement"].items()
-            }
-            print_words(
-                "the two classifiers: "
-                + ", ".join(f"{name} {value}" for name, value in shares.items())
-            )
-        print()
-        print_table(*_confusion(found), left=1)
-    if result["tree"]:
-        print(f"\n{result['tree']}")
-    if result["evidence"]:
-        print(
-            "\nwhat speaks for each class: times as common in it as among "
-            f"everyone\n{result['evidence']}"
+
+
+def _judgement(where: str, found: Quality, compared: Quality | None) -> View:
+    both = {"from this file": found} | ({} if compared is None else {"from the truth": compared})
+    heads = ("", *(name for name, _ in found.figures))
+    lines = [(name, *(figure for _, figure in each.figures)) for name, each in both.items()]
+    words = ""
+    if compared is not None:
+        shares = vars(Concurrence.between(found, compared)).items()
+        words = "the two classifiers: " + ", ".join(
+            f"{name.replace('_', ' ')} {100 * share:.1f} %" for name, share in shares
         )
-
-
-def _confusion(found: Quality) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """How many of each class were taken for which: the headings and the lines."""
-    rows = zip(found.classes, found.to_dict()["confusion"], strict=True)
-    lines = [(name, *(f"{n:,}" for n in row)) for name, row in rows]
-    return ("truth \\ predicted", *found.classes), lines
-
-
-def _figures(quality: Quality) -> tuple[str, ...]:
-    return tuple(
-        f"{value:.4f}"
-        for value in (quality.accuracy, quality.balanced_accuracy, quality.auc, quality.baseline)
-    )
-
-
-def draw(
-    classifier: Any, found: Quality | None, where: str, origin: list[tuple[str, str]], path: Path
-) -> None:
-    """The tree as a picture; on a page with its lines and how good it is."""
-    axes, text = classifier.plot(), classifier.text()
-    if path.suffix != ".html":
-        save_figure(axes, path)
-        return
-    leaves = len(classifier.tree_.leaves)
-    caption = "Conditions on the lines, classes at the leaves; dots grow with the people"
-    alt = f"A tree of {leaves} leaves. {'; '.join(line.strip() for line in text.splitlines())}"
-    blocks: list[Block] = [Picture.of(axes, caption, alt=alt), Code(text)]
-    if found is not None:
-        blocks += [Paragraph(f"Judged on {where}."), _figures_listing(found)]
-        blocks.append(Listing(*_confusion(found)))
-        blocks += [Note(words) for words in verdict(found)]
-    save_page(f"{classifier.target}: a tree from counts", blocks, origin, path)
-
-
-def _figures_listing(found: Quality) -> Listing:
-    return Listing(("accuracy", "balanced", "AUC", "majority"), [_figures(found)])
-
-
-def verdict(found: Quality) -> list[str]:
-    """What must be said of a classifier that is no better than one that always says the same."""
-    if found.surely_better:
-        return []
-    surely = "surely " if found.accuracy > found.baseline else ""
-    return [
-        f"in accuracy it is not {surely}better than always saying '{found.majority}' "
-        f"({found.baseline:.4f})"
-    ]
+    tables = (TableView.of(heads, lines), *found.view().tables)
+    return View(f"judged on {where}", (words,) if words else (), tables=tables)

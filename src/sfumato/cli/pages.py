@@ -10,8 +10,6 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-import numpy as np
-
 from sfumato import __version__
 from sfumato.address import redacted, without_secrets
 from sfumato.cli.summary import promise
@@ -101,23 +99,6 @@ def bars_told(
         for label, old, new in zip(labels, before, after, strict=True)
     ]
     return plain(_listed(f"Paired bars of {what}", pairs))
-
-
-def points_told(what: str, labels: Sequence[str], value: Any, stderr: Any) -> str:
-    """Points with their error bars in words: each with its standard error, unless all are exact.
-
-    >>> points_told("Counts", ["a", "b"], [1312.4, math.nan], [50.2, math.nan])
-    'Counts ± standard error, drawn with 95 % intervals: a: 1,312 ± 50.2; b: undefined'
-    """
-    exact = not np.any(stderr)
-    points = [
-        f"{label}: {_figure(v)}"
-        if exact or math.isnan(v)
-        else f"{label}: {_figure(v)} ± {_figure(e)}"
-        for label, v, e in zip(labels, value, stderr, strict=True)
-    ]
-    drawn = ", exact" if exact else " ± standard error, drawn with 95 % intervals"
-    return plain(_listed(what + drawn, points))
 
 
 def _listed(start: str, parts: Sequence[str]) -> str:

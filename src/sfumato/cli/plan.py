@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,20 +23,19 @@ from sfumato.cli.options import (
     check_drawing_target,
     share,
 )
-from sfumato.cli.pages import save_page
-from sfumato.cli.printing import print_command, print_json, print_notes, print_table, print_words
+from sfumato.cli.pages import with_origin
+from sfumato.cli.printing import print_json, print_notes, show, show_brief
 from sfumato.domain import Category, Domain, Numeric
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.questions import columns_of, parts_of
 from sfumato.plan import PURPOSES, Plan, plan_release, privacy_curve
-from sfumato.report import Block, Code, Listing, Note, Paragraph, Picture, save_figure
+from sfumato.result import save_view
 from sfumato.table import reader_of
 from sfumato.table.readers import people_in
+from sfumato.view import View
 
 ACCURACY = "Wanted accuracy"
-# Sentences and lines of the table unless details are wanted: a screen has 24 lines.
-LEAST_SHOWN, MOST_SHOWN = 3, 7
-TOLD = 6  # options told in words beside the picture
+MORE = "--details: other columns and people, all errors, parameters, assumptions"
 DRAWN_EPSILON = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 
 
@@ -143,14 +143,18 @@ def plan(
         rho1=0.05 if rho1 is None else rho1,
         **wish,
     )
+    found = replace(found, file=schema, items=items, called=None)
     if plot is not None:
-        draw(found, domain, wish, schema, plot, items)
+        save_view(drawn(found, domain, wish), plot)
     if json:
-        print_json(found.to_dict(**_typed(schema, items)))
+        print_json(found.to_dict())
+        return
+    if details:
+        show(found.view(), most=None)
     else:
-        print_plan(found, details, schema, items)
-        read_off = not schema.endswith(".toml") and items is None
-        print_notes([*further_notes(found, domain, purpose), *([READ_OFF] * read_off)])
+        show_brief(found.brief(), MORE)
+    read_off = not schema.endswith(".toml") and items is None
+    print_notes([*further_notes(found, domain, purpose), *([READ_OFF] * read_off)])
 
 
 def further_notes(found: Plan, domain: Domain, purpose: str) -> list[str]:
@@ -246,130 +250,18 @@ def planned_for(
     return Domain.load(path), rows
 
 
-def print_plan(
-    found: Plan, details: bool = False, schema: str = "SCHEMA", items: Path | None = None
-) -> None:
-    """The plan for people, on one screen: what was asked and is promised, the best mechanisms, and
-    what to type; the rest where details are wanted.
-    """
-    sentences = found.sentences()
-    for sentence in sentences:
-        print_words(sentence)
-    print()
-    most = max(LEAST_SHOWN, MOST_SHOWN - len(sentences))
-    shown = found.table() if details else found.table()[:most]
-    print_table(found.header(), shown, left=1)
-    if len(shown) < len(found.options):
-        names = [option.name for option in found.options[most:]]
-        print_words(f"… and {len(names)} more: {', '.join(names)}")
-    commands = found.commands(**_typed(schema, items))
-    print("\nto use the first:")
-    print_command(commands[0][1])
-    if details:
-        _print_details(found, commands)
-    else:
-        print_words("--details: other columns and people, all errors, parameters, assumptions")
-
-
-def _print_details(found: Plan, commands: Sequence[tuple[str, str]]) -> None:
-    """What would be otherwise with other columns and people, all errors, parameters and commands,
-    why the other mechanisms are not there, and what was assumed.
-    """
-    if found.sample_sizes is not None:
-        print()
-        for sentence in found.sample_sizes.sentences():
-            print_words(sentence)
-    print()
-    print_words(
-        f"absolute standard errors: of supports of {100 * found.at_support:.3g} %, in percentage "
-        "points by length; of a range count, in people"
-    )
-    print_table(found.error_header(), found.errors(), left=1)
-    print()
-    print_table(found.detail_header(), found.details(), left=4)
-    print()
-    print_table(("mechanism", "what to type"), commands, left=2)
-    if found.refused:
-        print()
-        print_table(("not possible", "why"), list(found.refused.items()), left=2)
-    print()
-    for assumption in found.assumptions:
-        print_words(f"assumed: {assumption}")
-
-
-def _typed(schema: str, items: Path | None = None) -> dict[str, Any]:
-    """What to type: with the schema that was planned, or the data whose schema was proposed or
-    whose items were given.
-    """
-    if schema.endswith(".toml") or schema == "SCHEMA":
-        return {"schema": schema}
-    return {"data": schema, "schema": None, "items": items}
-
-
-def draw(
-    found: Plan,
-    domain: Domain,
-    wish: dict[str, Any],
-    schema: str,
-    path: Path,
-    items: Path | None = None,
-) -> None:
-    """Error against privacy for all mechanisms, with the best option ringed; on a page, the plan
-    beside it.
+def drawn(found: Plan, domain: Domain, wish: dict[str, Any]) -> View:
+    """The plan with its errors against privacy, of all mechanisms; no records were looked at, only
+    their schema and number.
     """
     best = found.best
     near = tuple(value for value in DRAWN_EPSILON if abs(value - best.guarantee.epsilon) > 0.2)
-    curve = privacy_curve(
-        domain, found.rows, epsilon=sorted((*near, float(f"{best.guarantee.epsilon:.3g}"))), **wish
-    )
-    axes = curve.plot(best)
-    if path.suffix != ".html":
-        save_figure(axes, path)
-        return
-    caption = (
-        f"The relative error of {curve.asked} from {found.rows:,} people, against epsilon; the "
-        f"ring is what was planned, {best.name}; lines that run together lie on one another, wider "
-        "below"
-    )
-    alt = f"Lines that fall as epsilon grows, for {'; '.join(curve.drawn)}. " + ", ".join(
-        f"{option.name} {100 * option.error:.3g} % at epsilon {option.guarantee.epsilon:.3g}"
-        for option in found.options[:TOLD]
-    )
-    errors = (
-        "Standard errors of supports in percentage points by length, and of a range count in people"
-    )
-    expected = [] if found.sample_sizes is None else found.sample_sizes.sentences()
-    blocks: list[Block] = [
-        *(Paragraph(sentence) for sentence in found.sentences()[:1]),
-        Note(found.promise()),
-        *(Paragraph(sentence) for sentence in found.sentences()[2:]),
-        Picture.of(axes, caption, alt=alt),
-        Listing(found.header(), found.table()),
-        *(Paragraph(sentence) for sentence in expected),
-        Listing(found.error_header(), found.errors(), errors),
-        Listing(found.detail_header(), found.details()),
-        *_to_type(found, schema, items),
-        *(Paragraph(f"Assumed: {assumption}") for assumption in found.assumptions),
-    ]
-    save_page("Which mechanism?", blocks, _origin(found, schema), path)
-
-
-def _to_type(found: Plan, schema: str, items: Path | None) -> list[Block]:
-    """The command of the first; of the others only those that differ by more than their name."""
-    (best, command), *others = found.commands(**_typed(schema, items))
-    differing = [(name, line) for name, line in others if line.replace(name, best) != command]
-    return [
-        Paragraph("To use the first, or another by its name:"),
-        Code(command, command=True),
-        *([Listing(("mechanism", "what to type"), differing)] if differing else []),
-    ]
-
-
-def _origin(found: Plan, schema: str) -> list[tuple[str, str]]:
-    """What was planned from: no records, only their schema and number."""
-    return [
-        ("file", schema),
+    chosen = float(f"{best.guarantee.epsilon:.3g}")
+    curve = privacy_curve(domain, found.rows, epsilon=sorted((*near, chosen)), **wish)
+    origin = [
+        ("file", found.file),
         ("rows", f"{found.rows:,} planned"),
-        ("mechanism", f"{found.best.name}, the best of {len(found.options)}"),
-        ("guarantee", str(found.best.guarantee)),
+        ("mechanism", f"{best.name}, the best of {len(found.options)}"),
+        ("guarantee", str(best.guarantee)),
     ]
+    return with_origin(replace(found.view(), charts=(curve.chart(best, found.rows),)), origin)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
-from sfumato.printable import escaped, one_line, typed
+from sfumato.printable import escaped, one_line
 from sfumato.telling import Telling, silent
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound="Reader")
 GAP = 2  # blanks between the columns of a table
-SCREEN, ROOM = 23, 80  # lines of a screen with its prompt, and letters of a line, that we aim at
 LEAST_WORDS = 28  # letters that a column of words has before it is broken; figures are shorter
 
 
@@ -54,6 +53,17 @@ def show(view: View, *, most: int | None = 20) -> None:
     print_notes(view.all_notes())
 
 
+def show_brief(view: View, more: str) -> None:
+    """A view on one screen, and below it what shows more."""
+    from dataclasses import replace
+
+    from sfumato.renderers.text import fitting
+    from sfumato.view import View
+
+    whole = replace(view, sections=(*view.sections, View(words=(more,))))
+    show(whole, most=fitting(whole))
+
+
 def print_words(words: str) -> None:
     """Sentences on standard output, broken between words where a terminal would cut one in two."""
     print(broken(words, sys.stdout))
@@ -71,37 +81,13 @@ def print_lines(lines: Sequence[str]) -> None:
     print(*map(one_line, lines), "", sep="\n", file=sys.stderr, flush=True)
 
 
-def print_command(command: str) -> None:
-    """What to type, on lines of its own that a shell takes as they are."""
-    room = get_terminal_size().columns - 6 if sys.stdout.isatty() else None  # with the marks
-    lines = "\n".join(typed(command, room)).split("\n")
-    print("\n".join(f"  {line}" for line in lines))
-
-
 def broken(words: str, stream: TextIO) -> str:
     """The words as a terminal shows them uncut; as they are elsewhere, for whatever reads them."""
     if not stream.isatty():
         return words
-    room = get_terminal_size().columns
-    return "\n".join("\n".join(_wrapped(line, room)) for line in words.split("\n"))
+    from sfumato.renderers.text import wrapped_words  # numpy with it, which no help needs
 
-
-def lines_on_screen(words: str) -> int:
-    """How many lines a sentence takes on a terminal of usual width.
-
-    >>> lines_on_screen("word " * 17)
-    2
-    """
-    return len(_wrapped(words, ROOM))
-
-
-def _wrapped(line: str, room: int) -> list[str]:
-    """The line in lines that end between words, and never before a per cent sign."""
-    from textwrap import wrap
-
-    held = line.replace(" %", "\u00a0%")
-    parts = wrap(held, max(room, 20), break_long_words=False, break_on_hyphens=False)
-    return [part.replace("\u00a0%", " %") for part in parts] or [""]
+    return "\n".join(wrapped_words(words, get_terminal_size().columns))
 
 
 def print_facts(facts: Sequence[tuple[str, Any]]) -> None:
@@ -133,12 +119,6 @@ def print_table(headings: Sequence[str], lines: Sequence[Sequence[str]], *, left
         for line in cells[1:]:
             table.add_row(*(line[place] for place in part))
         console().print(table)
-
-
-def has_room(headings: Sequence[str], lines: Sequence[Sequence[str]], *, left: int = 0) -> bool:
-    """Whether all columns of such a table stand side by side."""
-    _, widths = _measured(headings, lines)
-    return len(_parts(widths, left, console().width)) == 1
 
 
 def _measured(

@@ -16,12 +16,11 @@ from sfumato.domain import Cells
 from sfumato.errors import ParameterError
 from sfumato.estimation.adjust import clip_and_scale, project_simplex
 from sfumato.estimation.estimate import Answer, Estimate
-from sfumato.mine.classifier import FIGURES, Classifier, figures, mixture_posterior, percent
+from sfumato.mine.classifier import Classifier, figures, mixture_posterior, share_column
 from sfumato.mine.features import Feature, Problem
-from sfumato.notebook import arrow_table, html_table
 from sfumato.privacy.probability import check_count, check_places
-from sfumato.renderers.sparkline import around, spans
 from sfumato.table import Table
+from sfumato.view import Chart, ColumnView, TableView, View
 
 Floats = NDArray[Any]
 RARE = 0.01  # a share of everyone below which a value is not worth naming
@@ -132,54 +131,49 @@ class NaiveBayes(Classifier):
                 times = share.scaled(1 / float(everyone[cell]))
                 yield Telling(_in_words(feature, int(cell)), times, share)
 
-    def to_arrow(self) -> Any:
-        """A table with one row for each value of each column and class: the share of the value in
-        the class as predictions use it, and the estimated number of people, with standard errors.
+    def _learned(self) -> View:
+        """The values that speak most for each class; and for programs the share of each value in
+        each class as predictions use it, and the estimated number of people.
         """
-        self._check_fitted()
-        learned = zip(self.features_, self.shares_, self.share_errors_, self.counts_, strict=True)
-        rows = (
-            (
-                feature.name,
-                feature.cells.labels[cell],
-                str(label),
-                *figures(
-                    Answer(float(shares[place, cell]), float(errors[place, cell])),
-                    Answer(float(count[place, cell]), float(stderr[place, cell])),
+        places = range(len(self.classes_))
+        lines = [(place, each) for place in places for each in self.telling(place)]
+        times = [each.times for _, each in lines]
+        named = [f"{self.classes_[p]} ({100 * self.class_shares_[p]:.0f} %)" for p, _ in lines]
+        seen = TableView(
+            [
+                ColumnView(self.target, named),
+                ColumnView("value", [each.value for _, each in lines]),
+                ColumnView(
+                    "times as common",
+                    [each.value for each in times],
+                    [each.stderr for each in times],
+                    words="{:.2f}".format,
+                    ends=[each.interval() for each in times],
+                    mark=1.0,
                 ),
-            )
-            for feature, shares, errors, (count, stderr) in learned
-            for cell in range(feature.size)
-            for place, label in enumerate(self.classes_)
+                share_column("share in it", [each.share for _, each in lines]),
+            ],
+            "times as common: in the class as among everyone",
         )
-        names = dict.fromkeys(("column", "value", "class"), "string")
-        return arrow_table(rows, **names, **FIGURES)
+        return View(
+            f"Naive Bayes of {self.target}: what speaks for each class",
+            charts=(Chart(self.plot),),
+            tables=(seen, self._frame()),
+            notes=self.notes_,
+        )
 
-    def _page(self) -> str:
-        """The values that speak most for each class, and a small picture of how strongly."""
-        lines = [
-            (place, each) for place in range(len(self.classes_)) for each in self.telling(place)
-        ]
-        pictures = spans(
-            around(
-                [each.times.value for _, each in lines], [each.times.stderr for _, each in lines]
-            ),
-            mark=1.0,
-        )
-        heads = (self.target, "value", "times as common", "dashed: 1", "share in the class")
-        body = (
-            (
-                f"{self.classes_[place]} ({100 * self.class_shares_[place]:.0f} %)",
-                each.value,
-                _times(each.times),
-                picture,
-                percent(each.share),
-            )
-            for (place, each), picture in zip(lines, pictures, strict=True)
-        )
-        title = f"Naive Bayes of {self.target}: what speaks for each class"
-        note = "times as common: in the class as among everyone; ± the standard error"
-        return html_table(heads, body, title=title, notes=[note, *self.notes_])
+    def _frame(self) -> TableView:
+        """One row for each value of each column and class."""
+        names, shares, people = list[tuple[str, str, str]](), list[Answer](), list[Answer]()
+        learned = zip(self.features_, self.shares_, self.share_errors_, self.counts_, strict=True)
+        for feature, share, errors, (count, stderr) in learned:
+            for cell in range(feature.size):
+                for place, label in enumerate(self.classes_):
+                    names.append((feature.name, feature.cells.labels[cell], str(label)))
+                    shares.append(Answer(float(share[place, cell]), float(errors[place, cell])))
+                    people.append(Answer(float(count[place, cell]), float(stderr[place, cell])))
+        labels = TableView.of(("", "", ""), names, fields=("column", "value", "class"))
+        return TableView([*labels.columns, *figures(shares, people)])
 
     def plot(self, *, most: int = 5, axes: Any = None) -> Any:
         """The values that speak most for each class, with 95 % intervals; the axes they were drawn
@@ -198,10 +192,6 @@ class NaiveBayes(Classifier):
 def _in_words(feature: Feature, cell: int) -> str:
     label = feature.cells.labels[cell]
     return label if feature.cells.item is not None else f"{feature.name} = {label}"
-
-
-def _times(times: Answer) -> str:
-    return f"{times.value:.2f}" + (f" ± {times.stderr:.2f}" if times.stderr > 0 else "")
 
 
 def class_distributions(

@@ -18,19 +18,16 @@ from sfumato.errors import DataError, EstimationError, ParameterError
 from sfumato.estimation.estimate import Answer
 from sfumato.mine.features import Problem, assigned, attributes_of, likelihoods, read_records
 from sfumato.mine.quality import Quality
-from sfumato.notebook import Framed, html_facts
+from sfumato.result import Tabular
 from sfumato.table import Table
+from sfumato.view import ColumnView, View
 
-# Columns of what was learned, and their kind.
-FIGURES = dict.fromkeys(
-    ("share", "share_stderr", "count", "count_stderr", "count_low", "count_high"), "double"
-)
 RECORDS = "give a data frame, a table or a dictionary of columns"
 CHUNK = 1 << 14  # reports at a time: a posterior has one number for each report and group
 
 
 @checked
-class Classifier(ABC, Framed):
+class Classifier(ABC, Tabular):
     """What every classifier does: `fit` on a source, `predict` and `predict_proba` on records, true
     or perturbed.
 
@@ -73,8 +70,8 @@ class Classifier(ABC, Framed):
         """The question put to the source, its parameters checked."""
 
     @abstractmethod
-    def _page(self) -> str:
-        """What was learned, as HTML."""
+    def _learned(self) -> View:
+        """What was learned."""
 
     # What follows.
 
@@ -213,12 +210,18 @@ class Classifier(ABC, Framed):
             setattr(self, name, getattr(changed, name))
         return self
 
-    def _repr_html_(self) -> str:
-        """What was learned, as notebooks show it."""
+    def view(self) -> View:
+        """What was learned, if anything."""
         if self.__sklearn_is_fitted__():
-            return self._page()
-        stated = [(name, value) for name, value in self.get_params().items() if value is not None]
-        return html_facts(type(self).__name__, stated, ["it has learned nothing yet: fit(source)"])
+            return self._learned()
+        stated = [*self.get_params().items()]
+        nothing = ("it has learned nothing yet: fit(source)",)
+        return View(type(self).__name__, nothing, facts=stated)
+
+    def to_arrow(self) -> Any:
+        """What was learned as an Arrow table."""
+        self._check_fitted()
+        return super().to_arrow()
 
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self).__init__).parameters
@@ -243,28 +246,30 @@ def mixture_posterior(
     return weights / weights.sum(axis=1, keepdims=True)
 
 
-def figures(share: Answer, people: Answer) -> tuple[float, ...]:
-    """A share and a number of people with their errors, as the columns of `FIGURES`."""
-    return share.value, share.stderr, people.value, people.stderr, *people.interval()
+def figures(shares: Sequence[Answer], people: Sequence[Answer]) -> list[ColumnView]:
+    """Shares and numbers of people with their errors, as programs read them."""
+    low, high = zip(*(each.interval() for each in people), strict=True)
+    parts = {
+        "share": [each.value for each in shares],
+        "share_stderr": [each.stderr for each in shares],
+        "count": [each.value for each in people],
+        "count_stderr": [each.stderr for each in people],
+        "count_low": low,
+        "count_high": high,
+    }
+    return [ColumnView("", part, field=name, kind="double") for name, part in parts.items()]
 
 
-def percent(share: Answer) -> str:
-    """A share with its standard error, where that is known.
-
-    >>> percent(Answer(0.612, 0.031)), percent(Answer(0.612, 0.0))
-    ('61.2 % ± 3.1', '61.2 %')
-    """
-    known = share.stderr > 0
-    return f"{100 * share.value:.1f} %" + (f" ± {100 * share.stderr:.1f}" if known else "")
-
-
-def counted(people: Answer) -> str:
-    """A number of people with its standard error, where that is known.
-
-    >>> counted(Answer(1234.4, 56.7)), counted(Answer(1234.0, float("nan")))
-    ('1,234 ± 57', '1,234')
-    """
-    return f"{people.value:,.0f}" + (f" ± {people.stderr:,.0f}" if people.stderr > 0 else "")
+def share_column(head: str, shares: Sequence[Answer]) -> ColumnView:
+    """Shares with their errors, and the intervals as far as shares go."""
+    intervals = (each.interval() for each in shares)
+    return ColumnView(
+        head,
+        [each.value for each in shares],
+        [each.stderr for each in shares],
+        words="{:.3f}".format,
+        ends=[(max(low, 0.0), min(high, 1.0)) for low, high in intervals],
+    )
 
 
 def _rows(data: Any) -> int:

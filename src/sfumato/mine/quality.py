@@ -5,7 +5,7 @@ classifier.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from sfumato import plots
 from sfumato.errors import DataError
-from sfumato.notebook import Framed, arrow_table, html_table
+from sfumato.result import Result
+from sfumato.view import Chart, TableView, View
 
 Codes = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Quality(Framed):
+class Quality(Result):
     """What a classifier got right on labelled records; `truth` and `predicted` are class numbers,
     one a record.
 
@@ -101,31 +102,51 @@ class Quality(Framed):
         ]
         return float(np.mean(areas)) if areas else 0.5
 
-    def to_arrow(self) -> Any:
-        """A table with one row for each pair of a true and a predicted class: how many records."""
-        rows = (
+    @property
+    def verdict(self) -> tuple[str, ...]:
+        """What must be said of a classifier that is no better than one that always says the
+        same.
+        """
+        if self.surely_better:
+            return ()
+        surely = "surely " if self.accuracy > self.baseline else ""
+        return (
+            f"in accuracy it is not {surely}better than always saying '{self.majority}' "
+            f"({self.baseline:.4f})",
+        )
+
+    @property
+    def figures(self) -> tuple[tuple[str, str], ...]:
+        """The accuracy by its measures, beside that of always giving the most frequent label."""
+        found = {
+            "accuracy": self.accuracy,
+            "balanced": self.balanced_accuracy,
+            "AUC": self.auc,
+            "majority": self.baseline,
+        }
+        return tuple((name, f"{value:.4f}") for name, value in found.items())
+
+    def view(self) -> View:
+        """The figures, and how many of each class were taken for which."""
+        rows = zip(self.classes, np.round(self.confusion).astype(int).tolist(), strict=True)
+        pairs = [
             (truth, predicted, float(self.confusion[place, other]))
             for place, truth in enumerate(self.classes)
             for other, predicted in enumerate(self.classes)
+        ]
+        return View(
+            facts=self.figures,
+            charts=(Chart(partial(plots.confusion, self.classes, self.confusion)),),
+            tables=(
+                TableView.of(
+                    ("truth \\ predicted", *self.classes),
+                    [(name, *row) for name, row in rows],
+                    "how many of each class were taken for which",
+                ),
+                TableView.of(("", "", ""), pairs, fields=("truth", "predicted", "count")),
+            ),
+            notes=self.verdict,
         )
-        return arrow_table(rows, truth="string", predicted="string", count="double")
-
-    def _repr_html_(self) -> str:
-        """The figures and who was taken for what, as notebooks show them."""
-        lines = zip(self.classes, np.round(self.confusion).astype(int).tolist(), strict=True)
-        figures = (
-            f"accuracy {self.accuracy:.4f} (always '{self.majority}': {self.baseline:.4f}), "
-            f"balanced {self.balanced_accuracy:.4f}, AUC {self.auc:.4f}"
-        )
-        return html_table(
-            ("truth \\ predicted", *self.classes),
-            [(name, *(f"{number:,}" for number in row)) for name, row in lines],
-            notes=[figures],
-        )
-
-    def plot(self, *, axes: Any = None) -> Any:
-        """Who was taken for what; the axes it was drawn on."""
-        return plots.confusion(self.classes, self.confusion, axes=axes)
 
     def to_dict(self) -> dict[str, Any]:
         """The figures in the JSON shape of `sfumato classify`."""

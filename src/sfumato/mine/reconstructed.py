@@ -21,9 +21,9 @@ from sfumato.estimation.adjust import clip_and_scale
 from sfumato.estimation.estimate import Estimate
 from sfumato.mine.classifier import Classifier
 from sfumato.mine.features import Feature, Problem, assigned
-from sfumato.notebook import MOST_LINES, arrow_table, free_name, html_facts
 from sfumato.observation import CellTally
 from sfumato.table import Table
+from sfumato.view import ColumnView, TableView, View
 
 JOINT_CELLS = 1 << 22  # the largest table of all features and the target that is reconstructed
 
@@ -163,36 +163,31 @@ class Reconstructed(Classifier):
         expected = np.maximum(settled.apply(joint), 0)[tuple(assigned(table, self._used))]
         return expected / np.maximum(expected.sum(axis=1, keepdims=True), 1e-300)
 
-    def to_arrow(self) -> Any:
-        """A table with one row for each reconstructed cell and class: the weighted records that the
-        estimator was trained on.
+    def _learned(self) -> View:
+        """What the estimator was trained on; for programs a row for each reconstructed cell and
+        class: the weighted records.
         """
-        self._check_fitted()
         cells = self.cells_
-        columns = [
-            [feature.cells.labels[place] for place in places]
+        counts = np.bincount(cells.labels, cells.weights, len(self.classes_))
+        columns: list[tuple[str, Any]] = [
+            (feature.name, np.array(feature.cells.labels, dtype=object)[places])
             for feature, places in zip(cells.features, cells.cells, strict=True)
         ]
-        labels = [str(self.classes_[place]) for place in cells.labels]
-        names = [feature.name for feature in cells.features]
-        count = free_name("count", [*names, self.target])
-        kinds = dict.fromkeys([*names, self.target], "string") | {count: "double"}
-        return arrow_table(zip(*columns, labels, cells.weights, strict=True), **kinds)
-
-    def _page(self) -> str:
-        """What the estimator was trained on."""
-        counts = np.bincount(self.cells_.labels, self.cells_.weights, len(self.classes_))
-        classes = [
-            (f"people with {c}", f"{n:,.0f}") for c, n in zip(self.classes_, counts, strict=True)
-        ]
-        facts = [
-            ("target", self.target),
-            ("estimator", self.estimator_),
-            ("features", listing(self.feature_names_in_, most=MOST_LINES)),
-            ("reconstructed cells", f"{len(self.cells_.weights):,}"),
-        ]
-        title = "A classifier of reconstructed cells"
-        return html_facts(title, [*facts, *classes], self.notes_)
+        columns.append((self.target, self.classes_.astype(object)[cells.labels]))
+        columns.append(("count", cells.weights))
+        people = [f"people with {label}" for label in self.classes_]
+        return View(
+            "A classifier of reconstructed cells",
+            facts=[
+                ("target", self.target),
+                ("estimator", self.estimator_),
+                ("features", listing(self.feature_names_in_, most=40)),
+                ("reconstructed cells", len(cells.weights)),
+                *zip(people, map(round, counts.tolist()), strict=True),
+            ],
+            tables=(TableView([ColumnView("", part, field=name) for name, part in columns]),),
+            notes=self.notes_,
+        )
 
 
 def _fresh(estimator: Any) -> Any:

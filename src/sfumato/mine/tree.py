@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -19,22 +19,15 @@ from sfumato.domain import Cells
 from sfumato.errors import ParameterError, Unanswerable, listing
 from sfumato.estimation.adjust import clip_and_scale
 from sfumato.estimation.estimate import Answer
-from sfumato.mine.classifier import (
-    FIGURES,
-    Classifier,
-    counted,
-    figures,
-    mixture_posterior,
-    percent,
-)
+from sfumato.mine.classifier import Classifier, figures, mixture_posterior, share_column
 from sfumato.mine.features import Feature, Problem
 from sfumato.mine.quality import Quality
 from sfumato.mine.splits import Rule, Split, shrunken
 from sfumato.mine.tree_questions import Region, TreeQuestions
-from sfumato.notebook import arrow_table, html_table
 from sfumato.privacy.probability import check_count
-from sfumato.renderers.sparkline import around, spans
+from sfumato.result import Result
 from sfumato.table import Table
+from sfumato.view import Chart, ColumnView, TableView, View
 
 Floats = NDArray[Any]
 PESSIMISM = (
@@ -105,8 +98,8 @@ class Node:
             yield from child.nodes()
 
 
-@dataclass(frozen=True, eq=False)
-class Tree:
+@dataclass(frozen=True, eq=False, repr=False)
+class Tree(Result):
     """A fitted tree: its root, the features it was offered, and the classes."""
 
     root: Node
@@ -217,13 +210,37 @@ class Tree:
         """
         return "\n".join(self._lines(self.root, 0, "everyone"))
 
-    def to_arrow(self) -> Any:
-        """A table with one row a leaf: what leads to it, its label and its people."""
-        rows = (
-            (way, self.classes[leaf.label], *figures(leaf.share, leaf.people))
-            for way, leaf in self.ways()
+    def view(self) -> View:
+        """The tree, and a line for each leaf: the conditions that lead to it, its label, the share
+        of that label, and how many people are in it, with standard errors; that of the share is as
+        counted, before it was drawn towards the parent's. What a model gave has no error of the
+        count.
+        """
+        ways, leaves = zip(*self.ways(), strict=True)
+        shares, people = ([leaf.share for leaf in leaves], [leaf.people for leaf in leaves])
+        number = f"{len(leaves)} leaves" if len(leaves) > 1 else "one leaf"
+        text = self.text()
+        chart = Chart(
+            partial(plots.decision_tree, self.branch),
+            "Conditions on the lines, classes at the leaves; dots grow with the people",
+            f"A tree of {number}. {'; '.join(line.strip() for line in text.splitlines())}",
         )
-        return arrow_table(rows, conditions="names", label="string", **FIGURES)
+        columns = [
+            ColumnView("who", [" and ".join(way) or "everyone" for way in ways]),
+            ColumnView("", ways, field="conditions", kind="names"),
+            ColumnView(self.target, [self.classes[leaf.label] for leaf in leaves], field="label"),
+            share_column("share of them", shares),
+            ColumnView(
+                "people",
+                [each.value for each in people],
+                [each.stderr for each in people],
+                counts=True,
+            ),
+            *figures(shares, people),
+        ]
+        title = f"A tree of {self.target}: {number}, {self.root.rows:,.0f} people"
+        table = TableView(columns, "its leaves")
+        return View(title, charts=(chart,), tables=(table,), code=text)
 
     def ways(self) -> list[tuple[list[str], Node]]:
         """The leaves, each with the conditions that lead to it."""
@@ -427,44 +444,18 @@ class DecisionTree(Classifier):
             [leaf.shares for leaf in leaves]
         )
 
-    def plot(self, *, axes: Any = None) -> Any:
-        """The tree from left to right; the axes it was drawn on."""
-        self._check_fitted()
-        return plots.decision_tree(self.tree_.branch, axes=axes)
-
     def text(self) -> str:
         """The tree as indented lines."""
         self._check_fitted()
         return self.tree_.text()
 
-    def to_arrow(self) -> Any:
-        """A table with one row a leaf: the conditions that lead to it, its label, the share of that
-        label, and how many people are in it, with standard errors; that of the share is as counted,
-        before it was drawn towards the parent's. What a model gave has no error of the count.
-        """
+    def plot(self, *, axes: Any = None) -> Any:
+        """The tree from left to right; the axes it was drawn on."""
         self._check_fitted()
-        return self.tree_.to_arrow()
+        return self.tree_.plot(axes=axes)
 
-    def _page(self) -> str:
-        """The leaves with their labels, and a small picture of how sure each label is."""
-        ways = self.tree_.ways()
-        shares = [leaf.share for _, leaf in ways]
-        ends = around([share.value for share in shares], [share.stderr for share in shares])
-        pictures = spans([(at, max(low, 0.0), min(high, 1.0)) for at, low, high in ends], mark=1.0)
-        lines = (
-            (
-                " and ".join(way) or "everyone",
-                self.tree_.classes[leaf.label],
-                percent(share),
-                picture,
-                counted(leaf.people),
-            )
-            for (way, leaf), share, picture in zip(ways, shares, pictures, strict=True)
-        )
-        leaves = f"{len(ways)} leaves" if len(ways) > 1 else "one leaf"
-        title = f"A tree of {self.target}: {leaves}, {self.tree_.root.rows:,.0f} people"
-        heads = ("who", self.target, "share of them", "0 to 1", "people")
-        return html_table(heads, lines, title=title, notes=self.notes_)
+    def _learned(self) -> View:
+        return replace(self.tree_.view(), notes=self.notes_)
 
 
 def _root(variance: float, rows: float) -> float:

@@ -5,9 +5,10 @@ would answer.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from itertools import zip_longest
 from os import fspath
 from pathlib import Path
@@ -20,28 +21,20 @@ from sfumato.arguments import checked
 from sfumato.domain import Items
 from sfumato.errors import listing
 from sfumato.mechanisms.base import Mechanism
-from sfumato.notebook import (
-    LETTERS,
-    Framed,
-    arrow_table,
-    html_facts,
-    html_table,
-    screen,
-    text_table,
-)
 from sfumato.plan.prediction import Item, itemset_variance
 from sfumato.plan.sample_sizes import SampleSizes
 from sfumato.plan.workload import ASSUMPTIONS
-from sfumato.printable import json_number, typed
 from sfumato.privacy.guarantee import Gamma, Guarantee, rounded_up
-from sfumato.renderers.sparkline import spans
+from sfumato.renderers.frames import json_number, json_value
+from sfumato.result import Result, Shown
+from sfumato.view import Chart, ColumnView, TableView, View
 
 USELESS = 0.5  # a relative error above this tells nothing
 EMPTY_PROMISE = 0.95  # a worst posterior above this is as good as knowing
 
 
-@dataclass(frozen=True)
-class Candidate:
+@dataclass(frozen=True, repr=False)
+class Candidate(Shown):
     """One mechanism: its parameters, its promise, and the errors to be expected from a number of
     people.
     """
@@ -108,21 +101,15 @@ class Candidate:
         made = f"sf.{kind}.promising(sf.Guarantee({gamma}), {domain}{given})"
         return (f"sf.perturb({data}, {made}{by})",)
 
-    def __repr__(self) -> str:
-        return (
+    def view(self) -> View:
+        """What it promises, how well it would answer, and what to type for it."""
+        return View(
             f"{self.name} for {self.rows:,} people: {self.guarantee}, relative error "
-            f"{_percent(self.error)}"
+            f"{_percent(self.error)}",
+            facts=[("people for the wanted error", _people(self.people) if self.people else None)],
+            command=self.command(),
+            notes=self.mechanism.caveats,
         )
-
-    def _repr_html_(self) -> str:
-        """The option and what to type for it, as notebooks show it."""
-        facts = [
-            ("promise", str(self.guarantee)),
-            ("relative error of what is asked", _percent(self.error)),
-            ("people for the wanted error", _people(self.people) if self.people else None),
-            ("what to type", self.command()),
-        ]
-        return html_facts(self.name, facts, self.mechanism.caveats)
 
     def warning(self) -> str | None:
         """What is said before noise is drawn where the answer would be useless; else None."""
@@ -148,28 +135,27 @@ class Candidate:
     @checked
     def to_dict(self, rho1: float = 0.05, command: str | None = None) -> dict[str, Any]:
         """The option as JSON data; what cannot be had is null."""
-        return {
-            "name": self.name,
-            "mechanism": self.mechanism.name,
-            "parameters": self.mechanism.parameters(),
-            "gamma": json_number(rounded_up(self.guarantee.gamma)),
-            "epsilon": json_number(self.guarantee.epsilon),
-            "worst_posterior": {"rho1": rho1, "rho2": self.guarantee.worst_posterior(rho1)},
-            "condition": [json_number(value) for value in self.conditions],
-            "stderr": {
-                "support": [json_number(value) for value in self.supports],
-                "count": json_number(self.count),
-                "mean": {name: json_number(value) for name, value in self.means.items()},
-            },
-            "error": json_number(self.error),
-            "answered_by": {
-                "asked": _answered(self.by_model),
-                "support": [_answered(modelled) for modelled in self.modelled],
-            },
-            "people": json_number(self.people),
-            "command": command or self.command(),
-            "caveats": list(self.mechanism.caveats),
-        }
+        said: dict[str, Any] = json_value(
+            {
+                "name": self.name,
+                "mechanism": self.mechanism.name,
+                "parameters": self.mechanism.parameters(),
+                "gamma": rounded_up(self.guarantee.gamma),
+                "epsilon": self.guarantee.epsilon,
+                "worst_posterior": {"rho1": rho1, "rho2": self.guarantee.worst_posterior(rho1)},
+                "condition": self.conditions,
+                "stderr": {"support": self.supports, "count": self.count, "mean": self.means},
+                "error": self.error,
+                "answered_by": {
+                    "asked": _answered(self.by_model),
+                    "support": [_answered(modelled) for modelled in self.modelled],
+                },
+                "people": self.people,
+                "command": command or self.command(),
+                "caveats": self.mechanism.caveats,
+            }
+        )
+        return said
 
 
 def _commands(data: str, read: str, promise: str) -> str:
@@ -236,7 +222,7 @@ class Excluded(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class Plan(Framed):
+class Plan(Result):
     """The mechanisms that can meet a guarantee or reach an accuracy, best first, and why the others
     cannot.
     """
@@ -257,7 +243,9 @@ class Plan(Framed):
     )
     excluded: Excluded | None = None  # where numbers are asked about and nothing is usable
     file: str | None = None  # the data or the schema that was planned for, where it is a file
-    called: tuple[str, str | None] = ("data", "schema")  # in Python; no schema where it is proposed
+    items: Path | None = None  # the file of the items that baskets may hold
+    # In Python; no schema where it is proposed. None where a shell asks.
+    called: tuple[str, str | None] | None = ("data", "schema")
 
     @property
     def outlook(self) -> SampleSizes | None:
@@ -389,11 +377,14 @@ class Plan(Framed):
         named: dict[str, Any] = {"data": data, "schema": schema, "items": items}
         if self.file is not None and named == {"data": "DATA", "schema": "SCHEMA", "items": None}:
             own = self.file.endswith(".toml")
-            named |= {"schema": self.file} if own else {"data": self.file, "schema": None}
+            read = {"data": self.file, "schema": None, "items": self.items}
+            named |= {"schema": self.file} if own else read
         return [(option.name, option.command(self.guarantee, **named)) for option in self.options]
 
     def calls(self) -> tuple[str, ...]:
         """What to call for the best option, with what was planned for."""
+        if self.called is None:
+            return ()
         data, schema = self.called
         return self.best.calls(self.guarantee, data=data, schema=schema)
 
@@ -420,31 +411,6 @@ class Plan(Framed):
             f"it takes {_people(nearest.people)} ({nearest.name})",
         )
 
-    def header(self) -> tuple[str, ...]:
-        """The names of the columns of `table`."""
-        promised = ("gamma", "epsilon", f"{_percent(self.rho1)} becomes")
-        people = f"people for {_percent(self.wanted_error)}"
-        return (
-            "mechanism",
-            *(() if self._promised_alike else promised),
-            "relative error",
-            people,
-        )
-
-    def table(self) -> list[tuple[str, ...]]:
-        """One row an option: its promise where they differ, the error of what is asked for, and
-        the people it takes.
-        """
-        return [
-            (
-                option.name,
-                *(() if self._promised_alike else self._promised(option)),
-                _percent(option.error) + _mark(option.by_model),
-                _people(option.people),
-            )
-            for option in self.options
-        ]
-
     def _promised(self, option: Candidate) -> tuple[str, ...]:
         return (
             _figures(rounded_up(option.guarantee.gamma)),
@@ -457,36 +423,121 @@ class Plan(Framed):
         """Whether all options promise the same, which is then said once, in words."""
         return len({self._promised(option) for option in self.options}) == 1
 
-    def error_header(self) -> tuple[str, ...]:
-        """The names of the columns of `errors`."""
-        longest = max(len(option.supports) for option in self.options)
-        return ("mechanism", *map(str, range(1, longest + 1)), "range")
-
-    def errors(self) -> list[tuple[str, ...]]:
-        """One row an option: standard errors of supports in percentage points by itemset length, of
-        a range count in people; those of a model are marked.
+    def view(self) -> View:
+        """All of it: the options, what other columns and people would change, all errors and
+        parameters, what to type, why the other mechanisms cannot, and what was assumed.
         """
-        return [
+        sizes = () if self.sample_sizes is None else self.sample_sizes.sentences()
+        refused = TableView.of(("not possible", "why"), [*self.refused.items()])
+        (best, command), *others = self.commands()
+        differing = [(name, line) for name, line in others if line.replace(name, best) != command]
+        return View(
+            "Which mechanism?",
+            self.sentences(),
+            charts=(self._chart(),),
+            tables=(self._table(self.options),),
+            sections=(
+                View(
+                    words=("to use the first, or another by its name:",),
+                    code="\n".join(self.calls()),
+                    command=command,
+                    tables=(TableView.of(("mechanism", "what to type"), differing),),
+                ),
+                View(words=sizes, detail=True),
+                View(
+                    words=(
+                        "absolute standard errors: of supports of "
+                        f"{100 * self.at_support:.3g} %, in percentage points by length; of a "
+                        "range count, in people",
+                    ),
+                    tables=(self._errors(),),
+                    detail=True,
+                ),
+                View(tables=(self._parameters(),), detail=True),
+                View(tables=(refused,), detail=True),
+                View(words=[f"assumed: {said}" for said in self.assumptions], detail=True),
+            ),
+        )
+
+    def brief(self) -> View:
+        """What was asked and is promised, the best options, and what to type for the first."""
+        said = self.sentences()
+        most = max(3, 7 - len(said))  # lines of the table that leave room for all else on a screen
+        others = listing([option.name for option in self.options[most:]], most=len(self.options))
+        return View(
+            words=said,
+            tables=(self._table(self.options[:most]),),
+            sections=(
+                View(
+                    words=(*([f"also possible: {others}"] if others else []), "to use the first:"),
+                    code="\n".join(self.calls()),
+                    command=self.commands()[0][1],
+                ),
+            ),
+        )
+
+    def _table(self, options: Sequence[Candidate]) -> TableView:
+        """One line for each option: its promise where they differ, the error of what is asked for,
+        drawn on a logarithmic scale, and the people it takes.
+        """
+        heads = ("gamma", "epsilon", f"{_percent(self.rho1)} becomes")
+        gamma, epsilon, becomes = ("", "", "") if self._promised_alike else heads
+        promises = [option.guarantee for option in options]
+        posteriors = [promise.worst_posterior(self.rho1) for promise in promises]
+        promised: dict[str, tuple[str, list[float], Callable[[float], str]]] = {
+            "gamma": (gamma, [rounded_up(promise.gamma) for promise in promises], _figures),
+            "epsilon": (epsilon, [promise.epsilon for promise in promises], _figures),
+            "worst_posterior": (becomes, posteriors, partial(_percent, up=True)),
+        }
+        errors = [math.log10(o.error) if o.error > 0 else -math.inf for o in options]
+        by = [_answered(option.by_model) for option in options]
+        people, wanted = [option.people for option in options], _percent(self.wanted_error)
+        commands = [line for _, line in self.commands()[: len(options)]]
+        return TableView(
+            [
+                ColumnView("mechanism", [option.name for option in options], field="mechanism"),
+                *(
+                    ColumnView(head, values, words=words, field=name)
+                    for name, (head, values, words) in promised.items()
+                ),
+                ColumnView(
+                    "relative error",
+                    errors,
+                    words=lambda place: _percent(10**place),
+                    ends=[(place, place) for place in errors],
+                    mark=math.log10(USELESS),
+                ),
+                *([ColumnView("answered by", by)] if "model" in by else []),
+                ColumnView("", [option.error for option in options], field="error"),
+                ColumnView("", [option.count for option in options], field="count_stderr"),
+                ColumnView(f"people for {wanted}", people, words=_people, field="people"),
+                ColumnView("", commands, field="command"),
+            ]
+        )
+
+    def _errors(self) -> TableView:
+        """Standard errors of supports by itemset length and of a range count; those of a model are
+        marked.
+        """
+        longest = max(len(option.supports) for option in self.options)
+        lines = [
             (
                 o.name,
                 *(
-                    _figures(100 * value) + (_mark(modelled) if math.isfinite(value) else "")
+                    _figures(100 * value) + (" (model)" * (modelled and math.isfinite(value)))
                     for value, modelled in zip_longest(o.supports, o.modelled, fillvalue=False)
                 ),
                 _figures(o.count),
             )
             for o in self.options
         ]
+        return TableView.of(("mechanism", *map(str, range(1, longest + 1)), "range"), lines)
 
-    def detail_header(self) -> tuple[str, ...]:
-        """The names of the columns of `details`."""
-        return ("mechanism", "parameters", "errors of means", "condition by length")
-
-    def details(self) -> list[tuple[str, ...]]:
-        """One row an option: its parameters, the errors of means, and the condition numbers by
-        itemset length.
+    def _parameters(self) -> TableView:
+        """The parameters of each option, the errors of means, and the condition numbers by itemset
+        length.
         """
-        return [
+        lines = [
             (
                 option.name,
                 _parameters(option.mechanism.parameters()),
@@ -496,55 +547,14 @@ class Plan(Framed):
             )
             for option in self.options
         ]
+        heads = ("mechanism", "parameters", "errors of means", "condition by length")
+        return TableView.of(heads, lines)
 
-    def plot(self, *, axes: Any = None) -> Any:
-        """The options by their relative error, best first; the axes they were drawn on."""
+    def _chart(self) -> Chart:
+        """The options by their relative error, best first."""
         shown = [option for option in self.options if math.isfinite(option.error)]
-        return plots.options(
-            [option.name for option in shown],
-            [option.error for option in shown],
-            useless=USELESS,
-            axes=axes,
-        )
-
-    def __repr__(self) -> str:
-        command = typed(self.commands()[0][1], LETTERS - len("   \\"))
-        table = text_table(self.header(), self.table())
-        calls = self.calls()
-        return screen([*self.sentences(), "", table, "", *calls, command])
-
-    def _repr_html_(self) -> str:
-        """The options as notebooks show them, best first, with what is to be said of them."""
-        places = [math.log10(o.error) if o.error > 0 else math.nan for o in self.options]
-        pictures = spans(
-            [(place, place, place) for place in places],
-            zero=False,
-            mark=math.log10(USELESS),
-            words=lambda place: f"{10**place:.3g}",
-        )
-        lines = [(*line, seen) for line, seen in zip(self.table(), pictures, strict=True)]
-        dashed = f"dashed: above a relative error of {100 * USELESS:g} % an answer tells nothing"
-        notes = (*self.sentences(), f"{dashed} (logarithmic)")
-        return html_table((*self.header(), ""), lines, notes=notes)
-
-    def to_arrow(self) -> Any:
-        """A table with one row a mechanism, best first: its promise, the relative error of what is
-        asked for, the standard error of a range count, the people it takes for the wanted error,
-        and what to type.
-        """
-        rows = (
-            (
-                option.name,
-                rounded_up(option.guarantee.gamma),
-                option.guarantee.epsilon,
-                option.guarantee.worst_posterior(self.rho1),
-                *(option.error, option.count, option.people, command),
-            )
-            for option, (_, command) in zip(self.options, self.commands(), strict=True)
-        )
-        numbers = ("gamma", "epsilon", "worst_posterior", "error", "count_stderr", "people")
-        kinds = dict.fromkeys(numbers, "double")
-        return arrow_table(rows, mechanism="string", **kinds, command="string")
+        names, errors = [option.name for option in shown], [option.error for option in shown]
+        return Chart(partial(plots.options, names, errors, useless=USELESS), "Relative errors")
 
     @checked
     def to_dict(
@@ -563,9 +573,8 @@ class Plan(Framed):
             "at_support": self.at_support,
             "wanted_error": self.wanted_error if self.accuracy_asked else None,
             "people_for_error": self.wanted_error,
-            "guarantee": None
-            if self.guarantee is None
-            else {
+            "guarantee": self.guarantee
+            and {
                 "gamma": json_number(rounded_up(self.guarantee.gamma)),
                 "epsilon": self.guarantee.epsilon,
             },
@@ -576,14 +585,9 @@ class Plan(Framed):
             ],
             "refused": dict(self.refused),
             "words": list(self.sentences()),
-            "outlook": None if self.sample_sizes is None else self.sample_sizes.to_dict(),
+            "outlook": json_value(self.sample_sizes),
             "assumptions": list(self.assumptions),
         }
-
-
-def _mark(modelled: bool) -> str:
-    """What stands behind a figure that a model's answer has."""
-    return " (model)" if modelled else ""
 
 
 def _answered(modelled: bool) -> str:

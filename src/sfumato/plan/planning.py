@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from sfumato import plots
@@ -29,6 +30,7 @@ from sfumato.plan.sample_sizes import SampleSizes
 from sfumato.plan.workload import OF_NUMBERS, PURPOSES, PlanWorkload, has_mean, predict
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.probability import check_count, check_strictly_between
+from sfumato.view import Chart
 
 BASKETS = "item-set"  # by which rounds of baskets are asked
 LENGTHS = 6  # itemset lengths shown at most
@@ -173,6 +175,19 @@ class PrivacyCurve:
             if any(value < HOPELESS * least for value in line):
                 alike.setdefault(" ".join(f"{value:.3g}" for value in line), []).append(name)
         return {", ".join(names): self.errors[names[0]] for names in alike.values()}
+
+    def chart(self, best: Candidate, rows: int) -> Chart:
+        """The picture on a page, for so many people."""
+        caption = (
+            f"The relative error of {self.asked} from {rows:,} people, against epsilon; the ring "
+            f"is what was planned, {best.name}; lines that run together lie on one another, wider "
+            "below"
+        )
+        alt = (
+            f"Lines that fall as epsilon grows, for {'; '.join(self.drawn)}. {best.name} "
+            f"{100 * best.error:.3g} % at epsilon {best.guarantee.epsilon:.3g}"
+        )
+        return Chart(partial(self.plot, best), caption, alt)
 
     def plot(self, best: Candidate | None = None, *, axes: Any = None) -> Any:
         """Error against privacy, the best option first and ringed; the axes they were drawn on."""

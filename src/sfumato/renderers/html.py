@@ -175,14 +175,18 @@ def _table(table: TableView, most: int) -> Iterator[str]:
 def _columns(column: ColumnView, most: int) -> Iterator[tuple[str, list[str]]]:
     """Heading and cells of the one to three columns that a column is."""
     column = column.first(most)
-    yield _column(column.head, column.cells)
+    cells = column.cells
+    estimated = column.stderr is not None and any(" ± " in cell for cell in cells)
+    yield _column(column.head + " ± stderr" * estimated, cells)
     if column.level is None and column.mark is None and column.ends is None:
         return
     if any(ends := column.interval_cells):
         yield _column(interval_head(column.level), ends)
     drawn = [(value, *ends) for value, ends in zip(column.values, column.intervals, strict=True)]
-    pictures = spans(drawn, zero=column.counts, mark=column.mark)
-    yield "<th></th>", [f"<td>{picture}</td>" for picture in pictures]
+    words = column.words or "{:,.4g}".format
+    pictures = spans(drawn, zero=column.counts, mark=column.mark, words=words)
+    head = "" if column.mark is None else f"dashed: {words(column.mark)}"
+    yield _cell("th", head, False, False), [f"<td>{picture}</td>" for picture in pictures]
 
 
 def _column(head: str, cells: Sequence[str]) -> tuple[str, list[str]]:

@@ -58,6 +58,16 @@ def screen_of(view: View) -> str:
     return "\n".join(lines)
 
 
+def fitting(view: View) -> int:
+    """How many lines of each table leave room for all else on one screen with its prompt; three at
+    least.
+    """
+    notes = [line for note in view.all_notes() for line in wrapped_words(f"note: {note}", ROOM)]
+    tables = [table for part in view.parts() for table in part.tables if table.seen]
+    free = SCREEN - 1 - len(lines_of(view, Paper(most=1))) - len(notes)
+    return max(3, 1 + free // max(1, len(tables)))
+
+
 def _lines(view: View, paper: Paper) -> Iterator[str]:
     room = paper.room if paper.wrapped else None
     if view.title:
