@@ -14,12 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import csv
-from rich.cells import cell_len
 
 import sfumato as sf
-from sfumato.notebook import CELL, MOST_LINES, SCREEN, html_table, screen, text_table
 from sfumato.randomness import seeded
 from sfumato.renderers.sparkline import around, spans
+from sfumato.renderers.text import SCREEN
 from sfumato.table import Table
 from sfumato.view import with_error
 
@@ -200,11 +199,6 @@ def test_looking_at_a_result_loads_no_drawing_library() -> None:
     assert "matplotlib" not in ended.stdout.split()
 
 
-def test_long_tables_are_cut_and_say_so() -> None:
-    html = html_table(["n"], [[number] for number in range(MOST_LINES + 3)])
-    assert "… and 3 more" in html and html.count("<td>") == MOST_LINES
-
-
 OWNED = pa.table(
     {
         "age": RNG.integers(20, 60, 200),
@@ -294,16 +288,6 @@ def test_a_result_at_the_prompt_is_one_screen_with_the_figures_of_the_notebook(n
             cell for cell in shown(result).cells if re.fullmatch(r"[\d,.]+( %| ± .*)?", cell)
         ]
         assert figures and all(figure in told for figure in figures)
-
-
-def test_a_sentence_at_the_prompt_is_there_whole_or_not_at_all() -> None:
-    """An audit broke off in the middle of one."""
-    table, long = [f"line {n}" for n in range(SCREEN - 3)], "what is told at length " * 10
-    rest = "the rest: to_dict(), and in a notebook"
-    assert screen([table, "short", long]).splitlines() == [*table, "short", rest]
-    assert screen([table, "short", "also short"]).splitlines() == [*table, "short", "also short"]
-    full = screen([table, "one", "two", "three", "four"]).splitlines()
-    assert full == [*table, "one", "two", rest]
 
 
 def test_a_long_answer_at_the_prompt_is_cut_and_says_where_the_rest_is() -> None:
@@ -561,21 +545,3 @@ def test_naive_bayes_shows_what_speaks_for_a_class(release: sf.Release) -> None:
     assert with_error(first.times.value, first.times.stderr) in shown(bayes).cells
     with pytest.raises(sf.SfumatoError, match="place=9"):
         bayes.telling(9)
-
-
-def test_labels_that_begin_alike_and_empty_ones_are_seen_at_the_prompt() -> None:
-    """Cut without a mark two groups looked the same, and a column of empty labels was left out."""
-    long = "A label that begins the same as another one, and then ends in "
-    lines = text_table(["c", "a\nb"], [[long + "one", ""], ["", ""]])
-    assert lines[0].split() == ["c", "a", "b"]
-    assert lines[1].endswith("…") and len(lines[1]) <= 50
-    assert screen([["x"] * 3, "…", ["…"]]).count("…") == 0
-
-
-def test_wide_letters_and_marks_on_letters_leave_a_table_straight() -> None:
-    """Two places for an East Asian letter, none for an accent: the figures end at one place."""
-    labels = ["tea", "お茶", "te\u0301", "🍵", "茶" * 60, "e\u0301" * 60]
-    head, *lines = text_table(["item", "count"], [[label, "7"] for label in labels])
-    ends = {cell_len(line) for line in (head, *lines)}
-    assert ends == {CELL + len("  count")} and all(line.endswith("7") for line in lines)
-    assert [line.count("…") for line in lines] == [0, 0, 0, 0, 1, 1]

@@ -256,6 +256,15 @@ def test_wide_letters_take_two_places_and_cells_are_cut_at_the_prompt() -> None:
     assert len(cut) == 5 and max(map(width_of, cut)) <= 80 and "…" in cut[-1]
 
 
+def test_labels_that_begin_alike_and_empty_ones_are_seen_at_the_prompt() -> None:
+    """Cut without a mark two groups looked the same, and a column of empty labels was left out."""
+    long = "A label that begins the same as another one, and then ends in " * 2
+    table = TableView.of(["c", "a\nb"], [[long + "one", ""], ["", ""]])
+    lines = table_lines(table, Paper(cut=True))
+    assert lines[0].split() == ["c", "a", "b"]
+    assert lines[1].endswith("…") and len(lines[1]) <= 80
+
+
 def test_figures_without_room_go_on_below_with_the_words_said_again() -> None:
     heads = ["item", *(f"figure {n}" for n in range(12))]
     lines = table_lines(TableView.of(heads, [["tea", *range(10_000_000, 10_000_012)]]), Paper())

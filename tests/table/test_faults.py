@@ -19,7 +19,7 @@ from sfumato.domain import Category, Domain
 from sfumato.errors import FileError
 from sfumato.mechanisms.retention import Retention
 from sfumato.randomness import seeded
-from sfumato.report import write_whole
+from sfumato.result import write_whole
 from sfumato.table import Table, perturb_file, perturb_table, read, read_perturbed, save
 
 PETS = Domain((Category("pet", ("cat", "dog")),))

@@ -16,5 +16,5 @@ if TYPE_CHECKING:
 __all__ = ["Audit", "audit_release"]
 
 __getattr__ = loading(
-    __name__, {"Audit": "result:Audit", "audit_release": "auditing:audit_release"}
+    __name__, {"Audit": "audit_result:Audit", "audit_release": "auditing:audit_release"}
 )

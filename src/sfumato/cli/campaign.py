@@ -180,13 +180,11 @@ def _print_check(found: CampaignCheck) -> None:
         for each in found.questions
     ]
     headings = ["question", "people for ± 2 points", "people a forged report moves", ""]
-    print_table(headings, lines, left=1)
+    print_table(headings, lines)
     print()
     shares = ["never" if each.notices is None else percent(each.notices) for each in found.watch]
     rows = [[NOTICED[each.kind], share] for each, share in zip(found.watch, shares, strict=True)]
-    print_table(
-        ["forged reports among 10,000, 1,000 of them today's", "noticed from"], rows, left=1
-    )
+    print_table(["forged reports among 10,000, 1,000 of them today's", "noticed from"], rows)
 
 
 def _shares(found: CampaignCheck) -> str:

@@ -1,12 +1,10 @@
-"""Pages: what every HTML page of a command says of its origin, and pictures in words."""
+"""Pages: what every HTML page of a command says of its origin."""
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 from shlex import quote
 from typing import Any
 
@@ -14,14 +12,11 @@ from sfumato import __version__
 from sfumato.address import redacted, without_secrets
 from sfumato.cli.summary import promise
 from sfumato.model.model import Model
-from sfumato.printable import plain
 from sfumato.privacy.guarantee import PRIOR
-from sfumato.report import Block, Code, Facts, Heading, Page
 from sfumato.source import Release, Source
 from sfumato.view import View
 
 _SPECIAL = {*'"$`\\!'}  # what a shell reads inside double quotes
-TOLD = 12  # figures of a picture that are told in words
 TRUE = "none: these are true records, and what is drawn from them is for their owner"
 
 
@@ -37,24 +32,6 @@ def quoted(word: str) -> str:
     "sex = 'f'" 'a b' a
     """
     return f'"{word}"' if "'" in word and not _SPECIAL & {*word} else quote(word)
-
-
-def save_page(
-    title: str,
-    blocks: Sequence[Block],
-    origin: Iterable[tuple[str, Any]],
-    path: Path,
-    *,
-    lead: str = "",
-) -> None:
-    """Write a page that ends with what it was made from, by which version and which command."""
-    told = [(name, plain(str(value))) for name, value in origin]
-    end: list[Block] = [
-        Heading("Where this comes from"),
-        Facts([*told, ("made by", f"Sfumato {__version__}")]),
-        Code(typed(), command=True),
-    ]
-    Page(title, [*blocks, *end], lead).save(path)
 
 
 def with_origin(view: View, origin: Iterable[tuple[str, Any]]) -> View:
@@ -84,30 +61,3 @@ def origin_of(file: str, source: Source) -> list[tuple[str, str]]:
     if not provenance.secure:
         facts.append(("randomness", "seeded: an experiment, not private"))
     return facts
-
-
-def bars_told(
-    what: str,
-    labels: Sequence[str],
-    before: Sequence[float],
-    after: Sequence[float],
-    called: tuple[str, str] = ("before", "after"),
-) -> str:
-    """Paired bars in words."""
-    pairs = [
-        f"{label}: {_figure(old)} {called[0]}, {_figure(new)} {called[1]}"
-        for label, old, new in zip(labels, before, after, strict=True)
-    ]
-    return plain(_listed(f"Paired bars of {what}", pairs))
-
-
-def _listed(start: str, parts: Sequence[str]) -> str:
-    rest = len(parts) - TOLD
-    told = "; ".join(parts[:TOLD])
-    return f"{start}: {told}" + (f"; and {rest} more" if rest > 0 else "")
-
-
-def _figure(value: float) -> str:
-    if math.isnan(value):
-        return "undefined"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

@@ -97,55 +97,11 @@ def print_facts(facts: Sequence[tuple[str, Any]]) -> None:
     show(View(facts=facts))
 
 
-def print_table(headings: Sequence[str], lines: Sequence[Sequence[str]], *, left: int = 0) -> None:
-    """Lines under headings; the first `left` columns are words, the others figures that stand to
-    the right. Words are broken where there is no room; figures are not, and go on below with the
-    words said again.
-    """
-    from rich.table import Table
+def print_table(heads: Sequence[str], lines: Sequence[Sequence[Any]]) -> None:
+    """Lines under headings."""
+    from sfumato.view import TableView, View
 
-    cells, widths = _measured(headings, lines)
-    for number, part in enumerate(_parts(widths, left, console().width)):
-        if number:
-            print()
-        table = Table(box=None, header_style="bold", padding=(0, GAP, 0, 0), pad_edge=False)
-        for place in part:
-            table.add_column(
-                cells[0][place],
-                justify="left" if place < left else "right",
-                overflow="fold",
-                no_wrap=place >= left and widths[place] <= LEAST_WORDS,
-            )
-        for line in cells[1:]:
-            table.add_row(*(line[place] for place in part))
-        console().print(table)
-
-
-def _measured(
-    headings: Sequence[str], lines: Sequence[Sequence[str]]
-) -> tuple[list[list[str]], list[int]]:
-    """The cells of headings and lines, and how wide each column is."""
-    from rich.cells import cell_len
-
-    cells = [[one_line(cell) for cell in line] for line in (headings, *lines)]
-    return cells, [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
-
-
-def _parts(widths: Sequence[int], left: int, room: int) -> list[list[int]]:
-    """Which columns stand side by side: the words, and as many figures as have room beside them.
-
-    >>> _parts([9, 12, 12, 12], 1, 40), _parts([9, 12, 12, 12], 1, 60)
-    ([[0, 1, 2], [0, 3]], [[0, 1, 2, 3]])
-    """
-    words = list(range(left))
-    least = [min(width, LEAST_WORDS) + GAP for width in widths]
-    free = room + GAP - sum(least[:left])  # the last column needs no gap behind it
-    parts: list[list[int]] = [[]]
-    for place in range(left, len(widths)):
-        if parts[-1] and sum(least[at] for at in (*parts[-1], place)) > free:
-            parts.append([])
-        parts[-1].append(place)
-    return [[*words, *figures] for figures in parts]
+    show(View(tables=(TableView.of(heads, lines),)), most=None)
 
 
 def value_labels(attribute: Any) -> tuple[str, ...]:

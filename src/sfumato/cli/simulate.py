@@ -99,4 +99,4 @@ def _print(found: Simulated, json: bool) -> None:
         ]
         for e in found.compared[:SHOWN]
     ]
-    print_table(["question", "answer", "truth", "estimate", "95 % interval"], lines, left=2)
+    print_table(["question", "answer", "truth", "estimate", "95 % interval"], lines)

@@ -76,7 +76,7 @@ def list_tokens(store: Store = STORE, json: Json = False) -> None:
         print_json({"tokens": found})
         return
     lines = [[str(each["role"]), str(each["label"]), each["expires"] or ""] for each in found]
-    print_table(["role", "label", "expires"], lines, left=3)
+    print_table(["role", "label", "expires"], lines)
 
 
 @token.command()

@@ -21,8 +21,8 @@ _load = loading(
     __name__,
     {
         "PURPOSES": "workload:PURPOSES",
-        "Candidate": "options:Candidate",
-        "Plan": "options:Plan",
+        "Candidate": "candidates:Candidate",
+        "Plan": "candidates:Plan",
         "PrivacyCurve": "planning:PrivacyCurve",
         "plan_release": "planning:plan_release",
         "privacy_curve": "planning:privacy_curve",
