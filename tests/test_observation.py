@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
+from sfumato.channels import Retain
+from sfumato.channels.channel import Dealt
 from sfumato.observation import _beside
 
 
-def part(noiseless: bool, *inputs: int) -> SimpleNamespace:
-    channel = SimpleNamespace(noiseless=noiseless, inputs=inputs, beside=lambda shape: shape)
-    return SimpleNamespace(channel=channel)
+def part(known: bool, *inputs: int) -> SimpleNamespace:
+    if known:
+        return SimpleNamespace(channel=Retain.identity(list(inputs)))
+    noisy = Mock(spec=Dealt, inputs=inputs)
+    noisy.replaced.return_value, noisy.beside.side_effect = None, lambda shape: shape
+    return SimpleNamespace(channel=noisy)
 
 
 @pytest.mark.parametrize(

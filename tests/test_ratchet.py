@@ -9,9 +9,9 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "sfumato"
 
 # What was counted when the ratchet was last set; lower them whenever the house is smaller.
-MOST_LINES, MOST_FILES, MOST_NUMBERS = 78_000, 373, 807
-MOST_METHODS = {"Mechanism": 39, "Channel": 32, "Evidence": 18}
-MOST_CHECKS = 18  # isinstance on a concrete mechanism outside mechanisms/
+MOST_LINES, MOST_FILES, MOST_NUMBERS = 76_720, 375, 794
+MOST_METHODS = {"Mechanism": 32, "Channel": 18, "Evidence": 10}
+MOST_CHECKS = 0  # isinstance on a concrete mechanism outside mechanisms/
 
 
 def trees() -> Iterator[tuple[Path, ast.Module]]:

@@ -6,9 +6,10 @@ import pytest
 import sfumato as sf
 from sfumato.bits import Bits
 from sfumato.domain import Category, Domain, Items, Numeric
+from sfumato.engines.series import _check_alike
 from sfumato.errors import EstimationError, ParameterError, SchemaError
 from sfumato.randomness import seeded
-from sfumato.source import REMEMBERED, UNDONE, Exact, Release, check_alike, source_of
+from sfumato.source import REMEMBERED, UNDONE, Exact, Release, source_of
 from sfumato.table import Table
 
 ROWS = 20_000
@@ -269,13 +270,13 @@ def test_rounds_that_promised_different_things_are_refused() -> None:
     one, other = (Domain((Category("a", tuple(values)),)) for values in ("xy", "xyz"))
     truth = Table(one, (np.arange(40) % 2,))
     same = [sf.perturb(truth, sf.GammaDiagonal(one, 9), seeded(seed)) for seed in (1, 2)]
-    check_alike(same, "columns")
+    _check_alike(same)
     weaker = sf.perturb(truth, sf.GammaDiagonal(one, 19), seeded(3))
     with pytest.raises(ParameterError, match=r"promised gamma 9 .*, another gamma 19 "):
-        check_alike([*same, weaker], "columns")
+        _check_alike([*same, weaker])
     strange = sf.perturb(Table(other, truth.columns), sf.GammaDiagonal(other, 9), seeded(4))
     with pytest.raises(SchemaError, match="different columns"):
-        check_alike([*same, strange], "columns")
+        _check_alike([*same, strange])
 
 
 def test_cut_baskets_of_several_sizes_are_put_together() -> None:

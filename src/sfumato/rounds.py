@@ -167,10 +167,14 @@ class RoundWanted:
             )
         self._check_chosen(series)
         if domain != series.domain:
+            asked, given = _some(series.domain, domain), _some(domain, series.domain)
+            unlike = (
+                f"other values of {asked} than these data have"
+                if asked == given
+                else f"other {design.about} ({asked}) than these data ({given})"
+            )
             raise SchemaError(
-                f"{spell('after')} is about other {design.about} "
-                f"({_some(series.domain, domain)}) than these data "
-                f"({_some(domain, series.domain)})",
+                f"{spell('after')} is about {unlike}",
                 hint=f"give the data, and the {design.about}, of the first round",
             )
         _check_asked(series, count(), where)

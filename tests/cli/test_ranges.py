@@ -105,11 +105,14 @@ def test_ranges_are_asked_and_fitted_in_python_as_in_the_shell(
     answer = sf.query(sf.fit([one, two]), SQL).to_dicts()
     files = [f"{tmp_path}/{name}.parquet" for name in ("one", "two")]
     assert sf.query(sf.fit(files), SQL).to_dicts() == answer
-    with pytest.raises(SfumatoError, match="other columns than these data; give the data, and sch"):
+    with pytest.raises(
+        SfumatoError,
+        match="other values of age, kids than these data have; give",
+    ):
         sf.perturb({"age": [1, 2], "kids": [3, 4]}, round=2, after=one)
     with pytest.raises(SfumatoError, match="these are other people"):
         sf.perturb(sf.read(data, schema).take(np.arange(4000)), round=2, after=one)
-    with pytest.raises(SfumatoError, match="use mechanism='square-wave', without rounds"):
+    with pytest.raises(SfumatoError, match="use square-wave, without rounds"):
         sf.perturb(sf.read(data, DOMAIN.project(["age"])), "ranges", gamma=19, round=1)
 
 
@@ -134,14 +137,14 @@ def test_the_second_round_alone_is_told_to_be_one(folder: Path) -> None:
 
 
 REFUSED = [
-    ("fit {f}/one.parquet {f}/one.parquet {f}/two.parquet -o {f}/x.json", "given twice"),
+    ("fit {f}/one.parquet {f}/one.parquet {f}/two.parquet -o {f}/x.json", "give each round once"),
     ("fit {f}/one.parquet -o {f}/x.json", "columns at once: round 2 is missing; fit both"),
     ('query {f}/one.parquet --fit "' + SQL + '"', "round 2 is missing"),
     ('query {f}/two.parquet "' + SQL + '"', "fit a model"),
     (
         "perturb {f}/people.csv --schema {f}/people.toml --round 2 --after {f}/two.parquet "
         "-o {f}/y.csv",
-        "round 2 comes after round 1, and --after names round 2; name the first: --after ROUND1",
+        "round 2 comes after round 1, which is not here; give all the rounds before it",
     ),
     (
         "perturb {f}/people.csv --schema {f}/people.toml --round 2 --after {f}/one.parquet "
@@ -166,7 +169,7 @@ REFUSED = [
     (
         "perturb {f}/people.csv --schema {f}/people.toml --round 3 --after {f}/one.parquet "
         "--after {f}/two.parquet -o {f}/y.csv",
-        "about numbers there are 2 rounds, and both are asked",
+        "of columns there are 2 rounds, and all are asked",
     ),
 ]
 

@@ -256,7 +256,7 @@ def test_the_cache_is_where_the_system_puts_caches(
 ) -> None:
     for name in ("SFUMATO_CACHE", "XDG_CACHE_HOME", "LOCALAPPDATA"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(kept.sys, "platform", platform)
+    monkeypatch.setattr("sys.platform", platform)
     monkeypatch.setenv(variable, str(tmp_path))
     assert kept.cache_folder() == tmp_path / below
     for word in ("", "off"):

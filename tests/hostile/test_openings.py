@@ -40,6 +40,7 @@ ELSEWHERE = {
     "collect/transport.py": "the words of a refusal, where any slip means that there are none",
     "engines/spark/refusals.py": "what our own worker raised",
     "engines/spark/storage.py": "through Hadoop; what comes is bounded by parsed_json",
+    "testing.py": "what a mechanism said of itself a line before",
     "model/format.py": "64 bytes, after check_file",
     "mechanisms/matrix.py": "mapped by NumPy, after check_file",
     "table/order.py": "mapped by NumPy, after check_file",

@@ -70,7 +70,7 @@ class Fixed(Keystream):
     """Gives the draws it was made with."""
 
     def __init__(self, draws: np.ndarray) -> None:
-        super().__init__(bytes(32), secure=False)
+        super().__init__(bytes(32))
         self.draws = draws
 
     def uint32(self, count: int) -> np.ndarray:

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from papers import olap
-from papers.base import Reproduction, Settings, page
+from papers.base import Reproduction, Settings, view_of
 from sfumato.channels import Product, Retain
 from sfumato.domain import Numeric
 from sfumato.mechanisms.retention import Retention
 from sfumato.randomness import seeded
+from sfumato.renderers.html import page
 from sfumato.source import Exact, perturb
 from sfumato.table import Table
 
@@ -150,4 +151,4 @@ def test_figures_are_drawn() -> None:
     found = olap.condition_numbers()
     (axes,) = found.draw() or []
     assert axes.get_yscale() == "log" and len(axes.get_legend().get_texts()) == len(olap.CURVES)
-    assert "by columns" in page([found]).html()
+    assert "by columns" in page(view_of([found]))

@@ -106,7 +106,7 @@ def test_equal_sort_keys_are_drawn_again() -> None:
             self.spent = True
             return found
 
-    rng = Stuck(bytes(32), secure=False)
+    rng = Stuck(bytes(32))
     assert permutation(rng, 64).tolist() != list(range(64)) and rng.spent
 
 
