@@ -15,7 +15,9 @@ from sfumato.domain import Category, Domain
 from sfumato.errors import SfumatoError
 from sfumato.estimation.estimate import Answer
 from sfumato.estimation.quantiles import Wanted
-from sfumato.mine.cube import comparing, constants, numbers, plan, query
+from sfumato.mine.cube import comparing, constants, query
+from sfumato.mine.cube import expressions as numbers
+from sfumato.mine.cube import query_plan as plan
 from sfumato.mine.cube.sheet import GroupSums, Sheet
 from sfumato.source import Exact
 from sfumato.table import Table
