@@ -24,6 +24,7 @@ from bench.foundation import one_core
 from papers.li_sarkar import CENSUS_BINS, census_records
 from sfumato.bits import Bits
 from sfumato.datasets.loaders import data_directory
+from sfumato.progress import silent
 from sfumato.publish.conditional import simple_bayes
 from sfumato.publish.exchange import Exchange, solve
 from sfumato.publish.greedy import _admissible, _classes, phase_one, phase_two
@@ -35,7 +36,6 @@ from sfumato.publish.swap import exchange_of, swap
 from sfumato.publish.units import number_of_changes, units_of
 from sfumato.randomness import seeded
 from sfumato.table import read
-from sfumato.telling import silent
 
 RETAIL_COUNT = 265  # 0.3 % of 88,162 baskets
 PATTERNS = 10

@@ -50,7 +50,7 @@ TIMED = ("tests/hostile/test_corpus.py", "tests/cli/test_startup.py")
 JUDGES: dict[str, tuple[str, ...]] = {
     "bits": ("counting", "mechanisms/test_bitflip.py"),
     "domain": ("table", "mine/test_cube.py"),
-    "received": ("test_domain.py", "cli/test_bad_input.py", "hostile/test_lies.py"),
+    "untrusted": ("test_domain.py", "cli/test_bad_input.py", "hostile/test_lies.py"),
     "observation": ("test_source.py", "mechanisms", "estimation", "mine/test_itemsets.py"),
     "channels": ("estimation", "mechanisms/test_contract.py"),
     "mechanisms": ("test_source.py", "test_audit.py", "test_plan.py"),
@@ -68,7 +68,7 @@ JUDGES: dict[str, tuple[str, ...]] = {
         "mine/test_cube.py",
     ),
     "source": (
-        "test_verbs.py",
+        "test_api.py",
         "test_incremental.py",
         "engines/test_engines.py",
         "mechanisms/test_contract.py",
@@ -100,7 +100,7 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "total += weight * (covariance + np.outer(found - mean, found + mean))",
     ): "the weighted sum of found is mean: Σ w (f - m)(f ± m)ᵀ is Σ w f fᵀ - m mᵀ with either sign",
     (
-        "publish/blanking.py",
+        "publish/local_suppression.py",
         "return int(np.ceil(least.sum() - 1e-6)) if len(poor) else 0",
         "return int(np.ceil(least.sum() - 1e-6)) if len(poor) else 1",
     ): "where no group is too small nothing is blanked, which is proved without the bound",

@@ -35,7 +35,7 @@ from sfumato.errors import (
     SfumatoError,
     near_miss,
 )
-from sfumato.received import MOST_NUMBER
+from sfumato.untrusted import MOST_NUMBER
 
 words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
 labels = st.lists(words, min_size=1, max_size=6, unique=True).map(tuple)

@@ -11,6 +11,13 @@ from sfumato.lazy import loading
 __version__ = "0.2.0"
 
 if TYPE_CHECKING:
+    from sfumato.api import audit as audit
+    from sfumato.api import classify as classify
+    from sfumato.api import fit as fit
+    from sfumato.api import mine as mine
+    from sfumato.api import perturb as perturb
+    from sfumato.api import plan as plan
+    from sfumato.api import query as query
     from sfumato.audit import audit_release as audit_release
     from sfumato.domain import Bins as Bins
     from sfumato.domain import Category as Category
@@ -65,13 +72,6 @@ if TYPE_CHECKING:
     from sfumato.table import Table as Table
     from sfumato.table import propose_schema as propose_schema
     from sfumato.table import read as read
-    from sfumato.verbs import audit as audit
-    from sfumato.verbs import classify as classify
-    from sfumato.verbs import fit as fit
-    from sfumato.verbs import mine as mine
-    from sfumato.verbs import perturb as perturb
-    from sfumato.verbs import plan as plan
-    from sfumato.verbs import query as query
 
 # Public name -> module:object. Loading on first use keeps `sfumato --help` free of everything it
 # does not need.
@@ -107,27 +107,27 @@ _EXPORTS: dict[str, str] = {
     "UnaryEncoding": "mechanisms.unary:UnaryEncoding",
     "UserMatrix": "mechanisms.matrix:UserMatrix",
     "association_rules": "mine.rules:association_rules",
-    "audit": "verbs:audit",
+    "audit": "api:audit",
     "audit_release": "audit:audit_release",
-    "classify": "verbs:classify",
+    "classify": "api:classify",
     "combine": "engines:combine",
-    "fit": "verbs:fit",
+    "fit": "api:fit",
     "fit_release": "model.fitted:fit_release",
     "frequent_itemsets": "mine.itemsets:frequent_itemsets",
     "hide": "publish.hide:hide",
     "identify": "publish.identify:identify",
     "itemset_errors": "evaluate:itemset_errors",
     "join": "engines:join",
-    "mine": "verbs:mine",
+    "mine": "api:mine",
     "open": "source:open",
     "open_model": "model.model_file:open_model",
     "open_source": "engines:open_source",
-    "perturb": "verbs:perturb",
-    "plan": "verbs:plan",
+    "perturb": "api:perturb",
+    "plan": "api:plan",
     "plan_release": "plan:plan_release",
     "pram": "publish.pram:pram",
     "propose_schema": "table:propose_schema",
-    "query": "verbs:query",
+    "query": "api:query",
     "read": "table:read",
     "read_restrictions": "publish.restriction:read_restrictions",
     "sample": "model.sampling:sample",

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from sfumato.api import query
 from sfumato.audit import audit_release
 from sfumato.bits import Bits
 from sfumato.channels.channel import is_settled
@@ -44,7 +45,6 @@ from sfumato.privacy.guarantee import Gamma
 from sfumato.randomness import secure, seeded
 from sfumato.source import Exact, Release, Source
 from sfumato.table import Table, perturb_table
-from sfumato.verbs import query
 
 REJECT = 1e-6  # a true distribution is rejected for less than one seed in a million
 USES = frozenset(

@@ -13,17 +13,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sfumato.api import perturb
 from sfumato.cli.printing import telling
 from sfumato.datasets.survey import survey
 from sfumato.engines import duckdb
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.model.fitted import fit_release
+from sfumato.progress import Progress, silent
 from sfumato.publish.cost import classification
 from sfumato.publish.owned_records import records_of
 from sfumato.randomness import seeded
 from sfumato.table import delimited, propose, reader_of, save
-from sfumato.telling import Telling, silent
-from sfumato.verbs import perturb
 
 
 class Terminal(io.StringIO):
@@ -83,7 +83,7 @@ def test_a_pipe_is_told_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == ""
 
 
-def told_to(shares: list[float]) -> Telling:
+def told_to(shares: list[float]) -> Progress:
     """What keeps the shares that it hears."""
     return lambda _, share: None if share is None else shares.append(share)
 

@@ -22,7 +22,7 @@ from sfumato.cli.printing import (
     show,
     show_brief,
 )
-from sfumato.cli.terminal import Shield
+from sfumato.cli.terminal import EscapeFilter
 from sfumato.datasets.survey import survey
 from sfumato.domain import Category, Domain, Items
 from sfumato.plan import PURPOSES, plan_release
@@ -150,7 +150,7 @@ def test_a_papers_table_goes_on_below() -> None:
 def test_what_a_closed_terminal_shields_is_closed() -> None:
     """As a library sees that looks, when Python ends, for a terminal to clear."""
     screen = Terminal()
-    shield = Shield(screen)
+    shield = EscapeFilter(screen)
     assert not shield.closed
     screen.close()
     assert shield.closed

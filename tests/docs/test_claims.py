@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import sfumato as sf
 from docs_build.running import DOCS, ROOT
-from sfumato import received
+from sfumato import untrusted
 from sfumato.cli import app
 from sfumato.datasets import census, survey
 from sfumato.domain import Category, Domain
@@ -39,25 +39,29 @@ def test_the_bounds_that_security_states_are_those_of_the_program() -> None:
     text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
     cells = (line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| "))
     rows = {line[0]: line[1] for line in cells if len(line) == 2}
-    digits, values = received.MOST_DIGITS, received.MOST_VALUES // 1_000_000
+    digits, values = untrusted.MOST_DIGITS, untrusted.MOST_VALUES // 1_000_000
     assert rows == {
-        "a description, a model, what a server says (JSON)": megabytes(received.MOST_JSON_BYTES)
-        + f", {values} million values, {received.MOST_DEPTH} deep",
-        "a schema, a campaign (TOML)": f"{megabytes(received.MOST_TOML_BYTES)}, "
-        f"{received.MOST_KEYS:,} keys",
+        "a description, a model, what a server says (JSON)": megabytes(untrusted.MOST_JSON_BYTES)
+        + f", {values} million values, {untrusted.MOST_DEPTH} deep",
+        "a schema, a campaign (TOML)": f"{megabytes(untrusted.MOST_TOML_BYTES)}, "
+        f"{untrusted.MOST_KEYS:,} keys",
         "a matrix; names; a list of items, candidates or patterns": "; ".join(
             map(
                 megabytes,
-                (received.MOST_MATRIX_BYTES, received.MOST_NAMES_BYTES, received.MOST_LIST_BYTES),
+                (
+                    untrusted.MOST_MATRIX_BYTES,
+                    untrusted.MOST_NAMES_BYTES,
+                    untrusted.MOST_LIST_BYTES,
+                ),
             )
         ),
-        "attributes of a domain": f"{received.MOST_ATTRIBUTES:,}",
-        "values of an attribute, or items": f"{received.MOST_LABELS:,} "
-        f"({received.MOST_DOMAIN_LABELS:,} in a domain)",
-        "cuts or edges of a number": f"{received.MOST_CUTS:,}",
+        "attributes of a domain": f"{untrusted.MOST_ATTRIBUTES:,}",
+        "values of an attribute, or items": f"{untrusted.MOST_LABELS:,} "
+        f"({untrusted.MOST_DOMAIN_LABELS:,} in a domain)",
+        "cuts or edges of a number": f"{untrusted.MOST_CUTS:,}",
         "digits of a fraction": f"{digits} above, {digits} below",
-        "copies of a record; cutoff; cells of a matrix": f"{received.MOST_COPIES:,}; "
-        f"{received.MOST_CUTOFF}; {matrix.MOST_CELLS:,}",
+        "copies of a record; cutoff; cells of a matrix": f"{untrusted.MOST_COPIES:,}; "
+        f"{untrusted.MOST_CUTOFF}; {matrix.MOST_CELLS:,}",
         "a CSV header; its columns": f"{megabytes(delimited.MOST_HEADER)}; "
         f"{delimited.MOST_COLUMNS:,}",
         "a basket": megabytes(baskets.MOST_LINE_BYTES),
@@ -136,7 +140,7 @@ def test_the_layers_of_the_design_stand_in_the_order_that_is_kept() -> None:
     kept = re.findall(r'"([a-z_]+)"', re.search(r"LAYERS = \((.*?)\n\)", layers(), re.S)[1])
     named = page("design.md").partition("## The layers")[2].split("```")[1].split()
     assert [kept.index(name) for name in named] == sorted(kept.index(name) for name in named)
-    assert {"mechanisms", "verbs", "plots", "cli"} <= {*named}
+    assert {"mechanisms", "api", "plots", "cli"} <= {*named}
 
 
 def layers() -> str:

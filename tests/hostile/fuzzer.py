@@ -26,12 +26,12 @@ from sfumato.domain import Domain, Items
 from sfumato.errors import SfumatoError
 from sfumato.mechanisms.registry import MECHANISMS
 from sfumato.privacy.json_ledger import read_json_ledger
-from sfumato.received import parsed_json
 from sfumato.source import Release
 from sfumato.table import Provenance, Table
 from sfumato.table.baskets import BasketReader
 from sfumato.table.delimited import CsvReader
 from sfumato.table.proposal import propose
+from sfumato.untrusted import parsed_json
 
 SECONDS = 4.0  # of CPU that one input may take here, where other tests run beside
 FEW_CELLS = 200  # of an attribute that is asked about

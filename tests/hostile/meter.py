@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from sfumato.received import LONGEST_WAIT
+from sfumato.untrusted import LONGEST_WAIT
 
 PATIENCE = 10  # seconds after which a command is taken to wait for ever, and is ended
 
@@ -21,7 +21,7 @@ import sfumato.cli, sfumato.cli.commands as commands
 for name in commands.COMMANDS:
     commands.loaded(name)
 import sfumato.collect.client, sfumato.collect.campaign_file, sfumato.collect.store.open_store
-import sfumato.verbs, pyarrow.csv, pyarrow.parquet, uvicorn, duckdb
+import sfumato.api, pyarrow.csv, pyarrow.parquet, uvicorn, duckdb
 if os.fork() == 0:
     os._exit(0)
 ready = os.wait4(-1, 0)[2].ru_maxrss

@@ -25,7 +25,7 @@ METHODS = {"read_text", "read_bytes", "open"}  # of a path; `open` where it is t
 OURS = "of the package itself, which nobody else writes"
 WRITTEN = "a file, folder or lock that is made here, and not read"
 ELSEWHERE = {
-    "received.py": "it is the reader",
+    "untrusted.py": "it is the reader",
     "files.py": WRITTEN,
     "cli/errors.py": WRITTEN,
     "cli/spelling.py": OURS,

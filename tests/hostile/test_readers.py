@@ -26,7 +26,7 @@ from tests.hostile.readers import (
 from tests.hostile.test_corpus import check_told
 
 from sfumato.errors import FileError
-from sfumato.received import MOST_JSON_BYTES, read_octets, read_text
+from sfumato.untrusted import MOST_JSON_BYTES, read_octets, read_text
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes")
 
@@ -185,7 +185,7 @@ def test_a_pipe_without_end_is_read_as_far_as_a_file_is(tmp_path: Path) -> None:
 def test_somebody_who_holds_a_pipe_and_is_silent_is_not_waited_for_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sfumato.received.LONGEST_SILENCE", 0.3)
+    monkeypatch.setattr("sfumato.untrusted.LONGEST_SILENCE", 0.3)
     os.mkfifo(tmp_path / "pipe")
     held = os.open(tmp_path / "pipe", os.O_RDWR)
     with pytest.raises(FileError, match=r"a pipe that nobody wrote to for 0\.3 seconds"):

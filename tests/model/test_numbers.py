@@ -32,8 +32,8 @@ from sfumato.model.number_model import (
 )
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
-from sfumato.received import Received
 from sfumato.table import Table
+from sfumato.untrusted import Untrusted
 
 ROWS = 30_000
 NUMBERS = Domain(
@@ -121,7 +121,7 @@ def test_two_numbers_need_a_model(release):
 
 
 def test_a_model_survives_its_file(model):
-    again = model_from(Received(json.loads(json.dumps(model_to_dict(model))), "m"), "m")
+    again = model_from(Untrusted(json.loads(json.dumps(model_to_dict(model))), "m"), "m")
     assert isinstance(again, NumberModel)
     before, after = (next(iter(sf.query(m, sql_of(RANGES[1]))))["n"] for m in (model, again))
     assert after.value == pytest.approx(before.value, rel=1e-9)

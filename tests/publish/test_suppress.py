@@ -10,7 +10,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import DataError, ParameterError
-from sfumato.publish.blanking import blanked
+from sfumato.publish.local_suppression import blanked
 from sfumato.publish.suppress import suppress
 from sfumato.randomness import seeded
 

@@ -17,8 +17,8 @@ from sfumato.errors import FileError
 from sfumato.model.fitted import alone, fit_release, fit_rounds
 from sfumato.model.model import Model
 from sfumato.model.model_file import save_model
+from sfumato.progress import Progress
 from sfumato.source import Release
-from sfumato.telling import Telling
 
 
 def fit(
@@ -59,7 +59,7 @@ def fit(
     print_notes([*(alone(sources[0]) if len(sources) == 1 else []), *model_notes(model)])
 
 
-def _fitted(sources: Sequence[Release], order: int, tell: Telling) -> Model:
+def _fitted(sources: Sequence[Release], order: int, tell: Progress) -> Model:
     if len(sources) == 1:
         return fit_release(sources[0], order, tell=tell)
     return fit_rounds(sources, tell=tell)

@@ -26,11 +26,11 @@ from sfumato.cli.owner import (
 )
 from sfumato.cli.printing import telling, told
 from sfumato.errors import ParameterError
+from sfumato.progress import Progress
 from sfumato.publish.hide import hide as hide_patterns
 from sfumato.publish.hide import hide_disclosures
 from sfumato.publish.owned_baskets import baskets_of
 from sfumato.table import Table, reader_of
-from sfumato.telling import Telling
 from sfumato.view import View
 
 DISCLOSURES = (0.0, 0.1, 0.2, 0.3, 0.4)
@@ -134,7 +134,7 @@ def hide(
 
 
 def _other_disclosures(
-    table: Table, patterns: Path, progress: Telling, how: Mapping[str, Any]
+    table: Table, patterns: Path, progress: Progress, how: Mapping[str, Any]
 ) -> View:
     """What the methods would cost and hide at other ψ."""
     tried = hide_disclosures(table, patterns, DISCLOSURES, progress=progress, **how)

@@ -32,10 +32,10 @@ from sfumato.estimation.supports.symbols import SymbolSupports
 from sfumato.evaluate import ErrorsByLength, beside_truth, itemset_errors
 from sfumato.mine.itemsets import Itemsets, Level, frequent_itemsets
 from sfumato.mine.rules import Rules, association_rules
+from sfumato.progress import Progress, silent
 from sfumato.result import save_view, write_whole
 from sfumato.source import Exact, Release, Source
 from sfumato.table import check_named, read_names
-from sfumato.telling import Telling, silent
 from sfumato.view import LISTED, View
 
 SORTS = ("support", "lift", "confidence")
@@ -272,7 +272,7 @@ def _check_sort(by: str | None, rules: bool) -> None:
         raise ParameterError(f"only rules have a {by}", hint="add --rules, or use --sort support")
 
 
-def _truth_beside(file: str, truth: str, source: Source, form: str | None, tell: Telling) -> Exact:
+def _truth_beside(file: str, truth: str, source: Source, form: str | None, tell: Progress) -> Exact:
     """The true records of a release; of true records nothing else is the truth."""
     if isinstance(source, Exact):
         raise ParameterError(
@@ -306,7 +306,7 @@ def check_fraction(name: str, value: float) -> None:
         raise ParameterError(f"{name} {value:g} is no fraction; use a number from 0 to 1")
 
 
-def levels(tell: Telling) -> Callable[[Level], None] | None:
+def levels(tell: Progress) -> Callable[[Level], None] | None:
     """What tells a terminal of each finished length, in a line that stays; None elsewhere."""
     if tell is silent:
         return None

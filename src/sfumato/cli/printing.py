@@ -10,7 +10,7 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from sfumato.printable import escaped, one_line
-from sfumato.telling import Telling, silent
+from sfumato.progress import Progress, silent
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -134,7 +134,7 @@ def progress_bar(title: str) -> Iterator[Callable[[int, float | None], None] | N
 
 
 @contextmanager
-def telling() -> Iterator[Telling]:
+def telling() -> Iterator[Progress]:
     """A function that shows on a terminal what is being done and how much of it; silent
     elsewhere.
     """
@@ -177,7 +177,7 @@ def reading(reader: R) -> Iterator[R]:
     reader.tell = silent
 
 
-def told(reader: R, tell: Telling) -> R:
+def told(reader: R, tell: Progress) -> R:
     """The reader, which tells how much of its file has been read."""
     reader.tell = tell
     return reader

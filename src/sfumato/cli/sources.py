@@ -13,10 +13,10 @@ from sfumato.cli.printing import print_notes
 from sfumato.domain import Domain
 from sfumato.errors import DataError, ParameterError
 from sfumato.model.format import is_model
+from sfumato.progress import Progress, silent
 from sfumato.source import Exact, Release, Source
 from sfumato.table import read_items, reader_of
 from sfumato.table.round import Round
-from sfumato.telling import Telling, silent
 
 
 def read_source(
@@ -29,7 +29,7 @@ def read_source(
     cache: bool = True,
     fit: bool = False,
     form: str | None = None,
-    tell: Telling = silent,
+    tell: Progress = silent,
 ) -> Source:
     """The source in a file or a database's table, counted by the engine; the truth is read by the
     schema, or a proposed one. A model is opened as it is, and a release fitted where `fit` asks
@@ -61,7 +61,7 @@ def _counted_source(
     in_place: bool,
     cache: bool,
     form: str | None,
-    tell: Telling,
+    tell: Progress,
 ) -> Source:
     if engine is not None or "://" in file:
         if form is not None:
@@ -96,7 +96,7 @@ def _engine_source(
 
 
 def read_truth(
-    truth: str, release: Source, form: str | None = None, *, tell: Telling = silent
+    truth: str, release: Source, form: str | None = None, *, tell: Progress = silent
 ) -> Exact:
     """The true records of a release, read by the release's own domain; of rounds, those of the
     people whom they asked.

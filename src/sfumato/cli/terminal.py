@@ -15,7 +15,7 @@ from sfumato.cli.printing import print_notes
 from sfumato.printable import plain
 
 
-class Shield(io.TextIOBase):
+class EscapeFilter(io.TextIOBase):
     """A stream that shows text and obeys none of it.
 
     Rich writes its own colours past it on a terminal, by the name that it looks for; what it is
@@ -66,12 +66,12 @@ def shielded() -> Iterator[None]:
     for stream in kept[:2]:
         if isinstance(stream, io.TextIOWrapper):  # a letter that the terminal lacks is no fault
             stream.reconfigure(errors="replace")
-    sys.stdout, sys.stderr = Shield(kept[0]), Shield(kept[1])
+    sys.stdout, sys.stderr = EscapeFilter(kept[0]), EscapeFilter(kept[1])
     warnings.showwarning = _told
     try:
         yield
     finally:
-        if isinstance(sys.stdout, Shield):  # else whoever read our output has gone
+        if isinstance(sys.stdout, EscapeFilter):  # else whoever read our output has gone
             sys.stdout = kept[0]
         sys.stderr, warnings.showwarning = kept[1:]
 

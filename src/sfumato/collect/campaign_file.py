@@ -38,7 +38,7 @@ from sfumato.errors import (
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.registry import mechanism_class
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.received import MOST_NUMBER, MOST_TOML_BYTES, MOST_WHOLE, check_toml, read_text
+from sfumato.untrusted import MOST_NUMBER, MOST_TOML_BYTES, MOST_WHOLE, check_toml, read_text
 
 ESTIMATES = ("plain", "bounded")
 KEYS: dict[str, tuple[str, ...]] = {

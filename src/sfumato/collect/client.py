@@ -29,8 +29,8 @@ from sfumato.mechanisms.steps import Draws
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.privacy.ledger import Ledger
 from sfumato.randomness import Keystream, secure
-from sfumato.received import Received, refuse_malformed, shown
 from sfumato.table import Table, read
+from sfumato.untrusted import Untrusted, refuse_malformed, shown
 
 MOST_REPORTS, MOST_BYTES = 1000, 256 << 10  # that a server takes at once
 # Without a token a network may send 60 reports a minute, shared out among a server's workers: what
@@ -79,8 +79,8 @@ class Survey:
             )
 
     @property
-    def _given(self) -> Received:
-        return Received(self.document, "the campaign")
+    def _given(self) -> Untrusted:
+        return Untrusted(self.document, "the campaign")
 
     @cached_property
     def domain(self) -> Domain:

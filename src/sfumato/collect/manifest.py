@@ -23,7 +23,7 @@ from sfumato.collect.headers import FORM_POLICY
 from sfumato.collect.language import LANGUAGES
 from sfumato.errors import FileError, ParameterError
 from sfumato.files import appearing, written
-from sfumato.received import Received, parsed_json, read_text, refuse_malformed
+from sfumato.untrusted import Untrusted, parsed_json, read_text, refuse_malformed
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -118,7 +118,7 @@ class Manifest:
         """The manifest in a file, once its signature is seen to be by this key."""
         where = f"manifest '{path}'"
         with refuse_malformed(where):
-            file = Received(parsed_json(read_text(path, where), where), where)
+            file = Untrusted(parsed_json(read_text(path, where), where), where)
             contents = file["contents"]
             # First, so that a later version is told to be one and not to be damaged.
             if (version := contents["manifest"].whole()) != VERSION:
@@ -131,7 +131,7 @@ class Manifest:
             return cls._checked(contents)
 
     @classmethod
-    def _checked(cls, contents: Received) -> Manifest:
+    def _checked(cls, contents: Untrusted) -> Manifest:
         contents.only("manifest", "version", "digest", "files", "pages", "policy", "campaign")
         published = Published(
             contents["version"].word(),
@@ -145,7 +145,7 @@ class Manifest:
         return cls(published, contents["campaign"].value)
 
 
-def _hashes(given: Received, names: re.Pattern[str]) -> dict[str, str]:
+def _hashes(given: Untrusted, names: re.Pattern[str]) -> dict[str, str]:
     found = {name: value.word() for name, value in given.fields(MOST_FILES).items()}
     for name, value in found.items():
         if not names.fullmatch(name) or not _HASH.fullmatch(value):
@@ -153,7 +153,7 @@ def _hashes(given: Received, names: re.Pattern[str]) -> dict[str, str]:
     return found
 
 
-def _check_signature(file: Received, key: Ed25519PublicKey) -> None:
+def _check_signature(file: Untrusted, key: Ed25519PublicKey) -> None:
     from cryptography.exceptions import InvalidSignature
 
     try:

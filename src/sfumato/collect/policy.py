@@ -13,7 +13,7 @@ from sfumato.errors import FileError, ParameterError, PrivacyError, SfumatoError
 from sfumato.files import user_folder
 from sfumato.printable import json_number, one_line, upwards
 from sfumato.privacy.guarantee import PRIOR, Gamma, Guarantee
-from sfumato.received import MOST_ATTRIBUTES, MOST_NUMBER, Received, parsed_toml, read_text
+from sfumato.untrusted import MOST_ATTRIBUTES, MOST_NUMBER, Untrusted, parsed_toml, read_text
 
 MOST_BYTES = 1 << 16  # of a policy file
 
@@ -115,7 +115,7 @@ class Policy:
             raise FileError(f"{where} is no file", hint="remove it, or write at_most = 20 in it")
         try:
             text = read_text(path, where, MOST_BYTES)
-            given = Received(parsed_toml(text, where), where)
+            given = Untrusted(parsed_toml(text, where), where)
             given.only("at_most", "public", "budget")
             stated = given.fields()
             policy = cls()

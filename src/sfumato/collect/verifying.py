@@ -27,7 +27,7 @@ from sfumato.collect.manifest import Manifest, Published
 from sfumato.collect.transport import Address, CollectorError, HttpAnswer, Transport
 from sfumato.errors import ParameterError, SfumatoError, listing
 from sfumato.privacy.guarantee import PRIOR
-from sfumato.received import MOST_JSON_BYTES, parsed_json, refuse_malformed, shown
+from sfumato.untrusted import MOST_JSON_BYTES, parsed_json, refuse_malformed, shown
 
 PATIENCE = 10.0  # seconds for which an unanswered request is tried again
 MOST_SECONDS = 600.0  # for all requests together

@@ -25,7 +25,7 @@ from sfumato.bits import Bits
 from sfumato.domain.cells import Cells
 from sfumato.domain.codes import Codes, code_dtype
 from sfumato.errors import DataError, ParameterError, SchemaError, listing, near_miss
-from sfumato.received import MOST_CUTS, MOST_LABELS, MOST_NUMBER, MOST_WHOLE
+from sfumato.untrusted import MOST_CUTS, MOST_LABELS, MOST_NUMBER, MOST_WHOLE
 
 FINE_GRID = 1 << 16  # steps of a number whose schema states no step and no whole bounds
 MOST_LISTED = 1 << 20  # values of a number that are listed one by one

@@ -17,15 +17,15 @@ from sfumato.domain.cells import Cells
 from sfumato.domain.schema import attributes_from, toml_value
 from sfumato.errors import ParameterError, SchemaError, listing, near_miss
 from sfumato.files import written
-from sfumato.received import (
+from sfumato.result import Result
+from sfumato.untrusted import (
     MOST_ATTRIBUTES,
     MOST_DOMAIN_LABELS,
     MOST_TOML_BYTES,
-    Received,
+    Untrusted,
     parsed_toml,
     read_text,
 )
-from sfumato.result import Result
 from sfumato.view import Chart, ColumnView, TableView, View
 
 MOST_SHOWN = 64  # values of a column whose labels a notebook lists
@@ -223,7 +223,7 @@ class Domain(Result):
         """The domain of a parsed schema; a key or type it does not know is an error that shows the
         near miss.
         """
-        schema = Received(data, "schema", SchemaError)
+        schema = Untrusted(data, "schema", SchemaError)
         title = data.get("title") if isinstance(data, Mapping) else None
         return cls(attributes_from(schema), None if title is None else schema["title"].word())
 

@@ -9,7 +9,7 @@ from typing import Any
 from sfumato.domain.attributes import Attribute, Bins, Category, Items, Numeric, plain_number
 from sfumato.errors import SchemaError, listing, near_miss
 from sfumato.printable import escaped
-from sfumato.received import MOST_ATTRIBUTES, MOST_CUTS, MOST_LABELS, Received, shown
+from sfumato.untrusted import MOST_ATTRIBUTES, MOST_CUTS, MOST_LABELS, Untrusted, shown
 
 _CLASSES: dict[str, type[Attribute]] = {
     "category": Category,
@@ -25,7 +25,7 @@ _NEEDED = {
 }
 
 
-def attributes_from(schema: Received) -> tuple[Attribute, ...]:
+def attributes_from(schema: Untrusted) -> tuple[Attribute, ...]:
     """The attributes of a parsed schema; a key or type it does not know is an error that shows the
     near miss.
     """
@@ -33,7 +33,7 @@ def attributes_from(schema: Received) -> tuple[Attribute, ...]:
     entries = schema.value.get("attribute")
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise SchemaError("a schema needs at least one [[attribute]] table; found none")
-    listed = Received(entries, "the list of attributes", SchemaError).entries(MOST_ATTRIBUTES)
+    listed = Untrusted(entries, "the list of attributes", SchemaError).entries(MOST_ATTRIBUTES)
     return tuple(_attribute(entry.value, place) for place, entry in enumerate(listed, 1))
 
 
@@ -41,14 +41,14 @@ def _attribute(entry: dict[str, Any], place: int) -> Attribute:
     name = entry.get("name")
     if name is None or name == "":
         raise SchemaError(f"attribute {place} of the schema has no name", hint='give it name = "…"')
-    name = Received(name, f"the name of attribute {place}", SchemaError).word()
+    name = Untrusted(name, f"the name of attribute {place}", SchemaError).word()
     kind = entry.get("type")
     if not isinstance(kind, str) or kind not in _CLASSES:
         raise SchemaError(
             f"attribute '{name}' has {_found_type(kind)}; it must be one of {listing(_CLASSES)}",
             hint=near_miss(kind, _CLASSES) if isinstance(kind, str) else None,
         )
-    given = Received(entry, f"attribute '{name}'", SchemaError)
+    given = Untrusted(entry, f"attribute '{name}'", SchemaError)
     given.only("name", "type", *_FIELDS[kind])
     for key in _NEEDED[kind]:
         if key not in entry:
@@ -65,14 +65,14 @@ def _found_type(kind: Any) -> str:
     return f"type {shown(kind)}" if isinstance(kind, str) else "a type that is no word"
 
 
-def _labels(given: Received) -> tuple[str, ...]:
+def _labels(given: Untrusted) -> tuple[str, ...]:
     """The values of a schema as Arrow writes them when it turns a column into words."""
-    return Received(
+    return Untrusted(
         [_word(entry) for entry in given.entries(MOST_LABELS)], given.name, given.error
     ).words()
 
 
-def _word(entry: Received) -> str:
+def _word(entry: Untrusted) -> str:
     value = entry.value
     if isinstance(value, str):
         return value
@@ -82,27 +82,27 @@ def _word(entry: Received) -> str:
     return plain_number(number) if isinstance(number, float) else str(number)
 
 
-def _cuts(given: Received) -> tuple[float, ...]:
+def _cuts(given: Untrusted) -> tuple[float, ...]:
     return given.numbers(MOST_CUTS)
 
 
-_NUMBERS: dict[str, Callable[[Received], Any]] = {
-    "step": Received.number,
-    "clip": Received.flag,
-    "missing": Received.number,
-    "public": Received.flag,
+_NUMBERS: dict[str, Callable[[Untrusted], Any]] = {
+    "step": Untrusted.number,
+    "clip": Untrusted.flag,
+    "missing": Untrusted.number,
+    "public": Untrusted.flag,
 }
 # What each kind of attribute may say beside its name and type, and how it is read.
-_FIELDS: dict[str, dict[str, Callable[[Received], Any]]] = {
+_FIELDS: dict[str, dict[str, Callable[[Untrusted], Any]]] = {
     "category": {
         "values": _labels,
-        "other": Received.word,
-        "missing": Received.word,
-        "public": Received.flag,
+        "other": Untrusted.word,
+        "missing": Untrusted.word,
+        "public": Untrusted.flag,
     },
-    "numeric": {"min": Received.number, "max": Received.number, "cuts": _cuts, **_NUMBERS},
+    "numeric": {"min": Untrusted.number, "max": Untrusted.number, "cuts": _cuts, **_NUMBERS},
     "bins": {"edges": _cuts, **_NUMBERS},
-    "items": {"values": _labels, "public": Received.flag},
+    "items": {"values": _labels, "public": Untrusted.flag},
 }
 
 

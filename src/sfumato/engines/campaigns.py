@@ -13,11 +13,11 @@ from typing import Any
 
 from sfumato.counting.sql.database import Database
 from sfumato.errors import DataError, FileError, SfumatoError, near_miss
-from sfumato.received import MOST_JSON_BYTES, parsed_json
 from sfumato.source import Release
 from sfumato.table import Provenance, Table
 from sfumato.table.packing import Packing
 from sfumato.table.table import join_columns
+from sfumato.untrusted import MOST_JSON_BYTES, parsed_json
 
 CHUNK = 1 << 16  # reports read at a time
 LIVE = "a store takes reports and withdrawals: asked again, it may hold others"

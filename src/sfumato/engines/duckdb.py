@@ -21,11 +21,11 @@ from sfumato.counting.sql.kept import state_of
 from sfumato.counting.sql.writing import whole_items
 from sfumato.domain import Attribute, Domain, Items, Numeric
 from sfumato.errors import FileError
+from sfumato.progress import Progress, silent
 from sfumato.table import Table
 from sfumato.table.delimited import CsvReader
 from sfumato.table.parquet import FolderReader, ParquetReader
 from sfumato.table.readers import Reader
-from sfumato.telling import Telling, silent
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -294,7 +294,7 @@ def _patiently(connection: DuckDBPyConnection, where: str) -> Iterator[None]:
 
 
 @contextmanager
-def _progress(connection: DuckDBPyConnection, tell: Telling) -> Iterator[None]:
+def _progress(connection: DuckDBPyConnection, tell: Progress) -> Iterator[None]:
     """A block whose statement tells how much of the rows it has seen, where somebody listens. A
     database file, whose settings are locked, tells nothing.
     """
@@ -313,7 +313,7 @@ def _progress(connection: DuckDBPyConnection, tell: Telling) -> Iterator[None]:
         listener.join()
 
 
-def _listen(connection: DuckDBPyConnection, tell: Telling, over: Event) -> None:
+def _listen(connection: DuckDBPyConnection, tell: Progress, over: Event) -> None:
     while not over.wait(PROGRESS_SECONDS):
         percent = connection.query_progress()
         tell("counting", percent / 100 if percent >= 0 else None)

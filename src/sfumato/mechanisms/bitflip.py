@@ -28,7 +28,7 @@ from sfumato.mechanisms.steps.flipping import SCALE
 from sfumato.observation import FlipLaw, ItemsetTally, Observation
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.probability import check_places
-from sfumato.received import Received
+from sfumato.untrusted import Untrusted
 
 WRITTEN_OUT = 1 << 22  # entries of the largest record channel that is written out as a matrix
 
@@ -275,13 +275,13 @@ class BitFlip(ItemFlips):
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
-        given = Received(parameters, "the parameters of mask")
+        given = Untrusted(parameters, "the parameters of mask")
         return cls(
             domain, _received_rates(given["keep_ones"]), _received_rates(given["keep_zeros"])
         )
 
 
-def _received_rates(given: Received) -> Rates:
+def _received_rates(given: Untrusted) -> Rates:
     if isinstance(given.value, list | tuple):
         return given.numbers(least=0, highest=1)
     return given.number(least=0, most=1)

@@ -23,7 +23,7 @@ from sfumato.mechanisms.steps import Step
 from sfumato.observation import Observation, joined, renamed
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream
-from sfumato.received import MOST_ATTRIBUTES, Received
+from sfumato.untrusted import MOST_ATTRIBUTES, Untrusted
 
 SHARE_STEP = 1 << 20  # the gamma of a group is a multiple of 1 / this
 
@@ -220,7 +220,7 @@ class Combined(Mechanism):
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
-        parts = Received(parameters, "the parameters of combined")["parts"]
+        parts = Untrusted(parameters, "the parameters of combined")["parts"]
         return cls(domain, tuple(from_spec(p.value) for p in parts.entries(MOST_ATTRIBUTES)))
 
     def steps(self) -> tuple[Step, ...]:

@@ -44,7 +44,7 @@ from sfumato.mechanisms.steps.flipping import SCALE
 from sfumato.observation import CellTally, CutLaw, ItemsetTally, Observation
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.probability import check_count
-from sfumato.received import MOST_CUTOFF, Received
+from sfumato.untrusted import MOST_CUTOFF, Untrusted
 
 SIZE = "basket size"  # the public column beside reported baskets
 
@@ -327,7 +327,7 @@ class CutAndPaste(Mechanism):
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
-        given = Received(parameters, "the parameters of cut-and-paste")
+        given = Untrusted(parameters, "the parameters of cut-and-paste")
         return cls(domain, given["cutoff"].whole(1, MOST_CUTOFF), given["insert"].number(0, 1))
 
 

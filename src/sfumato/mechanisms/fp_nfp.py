@@ -20,7 +20,7 @@ from sfumato.mechanisms.bitflip import ItemFlips, basket_reports, rounded_rates
 from sfumato.mechanisms.parameters import Option, Supports, check_given
 from sfumato.mechanisms.steps.flipping import SCALE
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.received import Received
+from sfumato.untrusted import Untrusted
 
 
 @checked
@@ -142,6 +142,6 @@ class FrequencyFlip(ItemFlips):
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
-        given = Received(parameters, "the parameters of fp-nfp")
+        given = Untrusted(parameters, "the parameters of fp-nfp")
         rates = (given[name].number(0, 1) for name in ("fp", "nfp"))
         return cls(domain, given["frequent"].words(), *rates)

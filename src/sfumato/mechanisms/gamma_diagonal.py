@@ -19,7 +19,7 @@ from sfumato.mechanisms.base import Mechanism, check_kept
 from sfumato.mechanisms.sequential import DiagonalSums
 from sfumato.mechanisms.steps import Diagonal, Diagonal64, Step
 from sfumato.privacy.guarantee import Gamma, Guarantee
-from sfumato.received import Received
+from sfumato.untrusted import Untrusted
 
 ONE_DRAW = 1 << 32  # the largest total of weights that one 32-bit draw decides
 
@@ -87,7 +87,7 @@ class GammaDiagonal(Mechanism):
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
-        given = Received(parameters, "the parameters of gamma-diagonal")
+        given = Untrusted(parameters, "the parameters of gamma-diagonal")
         return cls(domain, given["gamma"].fraction())
 
     def steps(self) -> tuple[Step, ...]:

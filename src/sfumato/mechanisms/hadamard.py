@@ -22,7 +22,7 @@ from sfumato.mechanisms.joint import check_joint, joint_cells, joint_gamma, join
 from sfumato.mechanisms.steps import Own, Step
 from sfumato.observation import CellTally, Observation
 from sfumato.privacy.guarantee import Gamma, Guarantee
-from sfumato.received import Received
+from sfumato.untrusted import Untrusted
 
 
 @checked
@@ -61,7 +61,7 @@ class HadamardResponse(Mechanism):
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
-        return cls(domain, Received(parameters, "the parameters")["gamma"].fraction())
+        return cls(domain, Untrusted(parameters, "the parameters")["gamma"].fraction())
 
     @cached_property
     def _sets(self) -> HadamardSets:

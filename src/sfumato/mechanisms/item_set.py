@@ -46,7 +46,7 @@ from sfumato.mechanisms.steps import Collide, Step, Symbol
 from sfumato.mechanisms.weights import simple_below
 from sfumato.observation import CellTally, Observation, SymbolLaw
 from sfumato.privacy.guarantee import Gamma, Guarantee
-from sfumato.received import MOST_LABELS, MOST_LIST_BYTES, Received, read_text
+from sfumato.untrusted import MOST_LABELS, MOST_LIST_BYTES, Untrusted, read_text
 
 LEAST_CAP = 2  # with one symbol, a basket that tells its tier would tell of no item
 CAP = 8  # own symbols of a basket under collision, whose hashes cost more the more it may hold
@@ -301,7 +301,7 @@ class ItemSet(Mechanism, PredictsErrors):
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
-        given = Received(parameters, "the parameters of item-set").fields()
+        given = Untrusted(parameters, "the parameters of item-set").fields()
         gamma, cap = given["gamma"].fraction(), given["cap"].whole(1, MOST_CAP)
         items = domain.private.attributes[0].size
         sets = _stated(given["candidates"], items) if "candidates" in given else ()
@@ -752,7 +752,7 @@ def direct_variance(cap: int, candidates: int, gamma: float) -> float:
     return (candidates + cap * gamma) / (gamma - 1) ** 2
 
 
-def _stated(given: Received, items: int) -> Candidates:
+def _stated(given: Untrusted, items: int) -> Candidates:
     """Candidates as a description lists them."""
     sets = given.entries(MOST_LABELS)
     return tuple(

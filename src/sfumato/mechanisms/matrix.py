@@ -31,9 +31,9 @@ from sfumato.mechanisms.steps.step import joint_codes
 from sfumato.mechanisms.weights import ONE, check_weights, integer_weights
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
-from sfumato.received import (
+from sfumato.untrusted import (
     MOST_MATRIX_BYTES,
-    Received,
+    Untrusted,
     check_file,
     parsed_list,
     read_text,
@@ -152,7 +152,7 @@ class UserMatrix(Mechanism):
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
-        given = Received(parameters, "the parameters of matrix")["weights"]
+        given = Untrusted(parameters, "the parameters of matrix")["weights"]
         rows = [row.numbers(MOST_CELLS, least=0, highest=ONE) for row in given.entries(MOST_CELLS)]
         if any(len(row) != len(rows) for row in rows):
             given.refuse("rows of equal length, as many as they are long")

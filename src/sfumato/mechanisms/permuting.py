@@ -23,7 +23,7 @@ from sfumato.mechanisms.retention import Keep, thresholds
 from sfumato.mechanisms.weights import ONE
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream
-from sfumato.received import Received
+from sfumato.untrusted import Untrusted
 
 
 @checked
@@ -104,7 +104,7 @@ class Permuting(Mechanism):
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
-        keep = Received(parameters, "the parameters of permuting")["keep"].fields()
+        keep = Untrusted(parameters, "the parameters of permuting")["keep"].fields()
         return cls(domain, {name: value.fraction() for name, value in keep.items()})
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:

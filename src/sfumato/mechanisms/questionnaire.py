@@ -46,7 +46,7 @@ from sfumato.mechanisms.shares import (
 from sfumato.mechanisms.steps import Deal, Kary, Step
 from sfumato.observation import CellTally, Observation
 from sfumato.privacy.guarantee import Gamma, Guarantee
-from sfumato.received import Received
+from sfumato.untrusted import Untrusted
 
 MOST_QUESTIONS = 1 << 14
 MOST_MAPPED = 1 << 19  # entries of all public maps together
@@ -182,7 +182,7 @@ class Questionnaire(Mechanism, PartialScope, PredictsErrors):
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
-        given = Received(parameters, "the questionnaire's parameters")
+        given = Untrusted(parameters, "the questionnaire's parameters")
         entries = given["questions"].entries(MOST_QUESTIONS)
         return cls(domain, given["gamma"].fraction(), tuple(_read(domain, e) for e in entries))
 
@@ -616,7 +616,7 @@ def _simple(gamma: Fraction, answers: int) -> Fraction:
     return Fraction(math.floor(bounded * scale), scale)
 
 
-def _read(domain: Domain, entry: Received) -> Asked:
+def _read(domain: Domain, entry: Untrusted) -> Asked:
     """One question out of a file."""
     fields = entry.fields()
     names = fields["columns"].words()

@@ -21,7 +21,7 @@ from sfumato.mechanisms.parameters import Option
 from sfumato.mechanisms.steps import Spread, Step
 from sfumato.printable import percent
 from sfumato.privacy.guarantee import Gamma, Guarantee
-from sfumato.received import Received
+from sfumato.untrusted import Untrusted
 
 SCALE = (
     1 << 62
@@ -151,7 +151,7 @@ class RandomizedGamma(Mechanism):
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
-        given = Received(parameters, "the parameters of randomized-gamma")
+        given = Untrusted(parameters, "the parameters of randomized-gamma")
         return cls(domain, given["gamma"].fraction(), given["spread"].number())
 
     @cached_property

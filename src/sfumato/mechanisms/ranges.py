@@ -25,7 +25,7 @@ from sfumato.mechanisms.steps import Kary
 from sfumato.mechanisms.steps.step import Action
 from sfumato.observation import Observation
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.received import Received
+from sfumato.untrusted import Untrusted
 
 WAVES = 0.4  # the share of people who are asked about one number
 BITS = 0.5  # of those asked about two, how many only whether both lie on the same side
@@ -131,7 +131,7 @@ class Ranges(SquareWave):
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
-        given = Received(parameters, f"the parameters of {cls.name}").fields()
+        given = Untrusted(parameters, f"the parameters of {cls.name}").fields()
         wave = SquareWave.from_parameters(domain, parameters)
         cells = given["starts"].fields()
         if set(cells) != set(domain.private.names):

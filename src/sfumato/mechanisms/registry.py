@@ -12,7 +12,7 @@ from sfumato.domain import Domain
 from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.in_rounds import RoundDesign
-from sfumato.received import Received
+from sfumato.untrusted import Untrusted
 
 MECHANISMS = {
     "gamma-diagonal": "gamma_diagonal:GammaDiagonal",
@@ -59,7 +59,7 @@ def round_design(name: str) -> RoundDesign:
 
 def from_spec(spec: Mapping[str, Any]) -> Mechanism:
     """The mechanism that a file describes."""
-    given = Received(spec, "this file's description of its mechanism")
+    given = Untrusted(spec, "this file's description of its mechanism")
     name, domain = given["mechanism"].word(), Domain.from_dict(given["domain"].value)
     given["parameters"].fields()
     return mechanism_class(name).from_parameters(domain, spec["parameters"])

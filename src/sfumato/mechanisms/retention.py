@@ -26,7 +26,7 @@ from sfumato.mechanisms.steps.step import run_steps
 from sfumato.mechanisms.weights import ONE, check_weights, integer_weights, threshold
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.randomness import Keystream
-from sfumato.received import MOST_VALUES, Received
+from sfumato.untrusted import MOST_VALUES, Untrusted
 
 Keep = float | Fraction | Mapping[str, float | Fraction] | Sequence[float | Fraction]
 Replacement = str | Sequence[float]  # "uniform", "identity", or the weights of a stated law
@@ -147,7 +147,7 @@ class Retention(Mechanism):
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
-        given = Received(parameters, "the parameters of retention")
+        given = Untrusted(parameters, "the parameters of retention")
         keep = {name: value.fraction() for name, value in given["keep"].fields().items()}
         laws = {name: _received_law(law) for name, law in given["replace"].fields().items()}
         return cls(domain, keep, laws)
@@ -218,7 +218,7 @@ class Replaced:
         return reports
 
 
-def _received_law(law: Received) -> Replacement:
+def _received_law(law: Untrusted) -> Replacement:
     return (
         law.word() if isinstance(law.value, str) else law.numbers(MOST_VALUES, least=0, highest=ONE)
     )

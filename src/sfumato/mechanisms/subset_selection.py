@@ -30,7 +30,7 @@ from sfumato.mechanisms.joint import (
 from sfumato.mechanisms.steps import Step, Subset
 from sfumato.observation import Observation, item_tally
 from sfumato.privacy.guarantee import Gamma, Guarantee
-from sfumato.received import Received
+from sfumato.untrusted import Untrusted
 
 
 @checked
@@ -79,7 +79,7 @@ class SubsetSelection(Mechanism):
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
-        given = Received(parameters, "the parameters")
+        given = Untrusted(parameters, "the parameters")
         return cls(domain, given["gamma"].fraction(), given["chosen"].whole(1))
 
     @cached_property

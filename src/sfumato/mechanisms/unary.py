@@ -30,7 +30,7 @@ from sfumato.mechanisms.steps import Step, UnaryStep
 from sfumato.mechanisms.steps.flipping import SCALE
 from sfumato.observation import Observation, item_tally
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.received import Received
+from sfumato.untrusted import Untrusted
 
 HALF = SCALE // 2
 
@@ -76,7 +76,7 @@ class UnaryEncoding(Mechanism):
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
-        return cls(domain, Received(parameters, "the parameters")["false"].whole(1, SCALE))
+        return cls(domain, Untrusted(parameters, "the parameters")["false"].whole(1, SCALE))
 
     @cached_property
     def private_reports(self) -> Domain:

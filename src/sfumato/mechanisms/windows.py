@@ -29,7 +29,7 @@ from sfumato.mechanisms.steps.step import ONE, Action
 from sfumato.mechanisms.weights import simple_below
 from sfumato.observation import CellTally, Observation
 from sfumato.privacy.guarantee import Gamma, Guarantee
-from sfumato.received import Received
+from sfumato.untrusted import Untrusted
 
 FINEST = 256  # values of the grid; a number with no more values has its own
 FINENESS = 4096  # the denominator of a gamma that is no simple fraction
@@ -156,7 +156,7 @@ class Windows(Mechanism, PartialScope, PredictsErrors):
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
-        given = Received(parameters, f"the parameters of {cls.name}").fields()
+        given = Untrusted(parameters, f"the parameters of {cls.name}").fields()
         lengths = given["lengths"].fields()
         names = [attribute.name for attribute in domain.private]
         if set(lengths) != set(names):

@@ -377,7 +377,7 @@ def association_rules(
     between an itemset's estimate and those of its subsets, the rows held fixed. Every antecedent
     and consequent has an estimate, be it itself frequent or not.
 
-    >>> from sfumato.verbs import mine
+    >>> from sfumato.api import mine
     >>> found = mine([["tea", "milk"], ["tea"], ["tea", "milk"]], 0.5)
     >>> association_rules(found, min_confidence=0.9).antecedents
     [('milk',)]

@@ -21,8 +21,8 @@ from sfumato.model.model import Model, is_dense, is_ordered
 from sfumato.model.number_model import NumberModel, NumberReports
 from sfumato.model.observed import Answers, Reports, Tallies
 from sfumato.observation import CellTally
+from sfumato.progress import Progress, silent
 from sfumato.source import Release, default_cells
-from sfumato.telling import Telling, silent
 
 MOST_ITEMS = 20  # items of baskets that a model holds
 MOST_CELLS = 1024  # of one column
@@ -32,7 +32,7 @@ FEWEST = 20  # people for each coefficient of single columns
 
 
 @checked
-def fit_release(release: Release, order: int = 3, *, tell: Telling = silent) -> Model:
+def fit_release(release: Release, order: int = 3, *, tell: Progress = silent) -> Model:
     """The law that a release makes most probable; `order` is that of the interactions it may hold.
 
     Reports are counted once; what the model is asked later costs no scan, except where the columns
@@ -53,7 +53,7 @@ def fit_release(release: Release, order: int = 3, *, tell: Telling = silent) -> 
     return Model(release.mechanism, columns, reports, order, fitted_to, tell=tell)
 
 
-def fit_rounds(releases: Sequence[Release], *, tell: Telling = silent) -> Model:
+def fit_rounds(releases: Sequence[Release], *, tell: Progress = silent) -> Model:
     """The law of numbers that groups of people were asked about one after the other, or all at
     once; of anything else there is one release.
     """

@@ -22,7 +22,7 @@ import numpy as np
 from sfumato.channels.contrasts import Floats
 from sfumato.errors import FileError
 from sfumato.model.loglinear import Likelihood
-from sfumato.telling import Telling, silent
+from sfumato.progress import Progress, silent
 
 SMOOTH, ROUGH = 3.0, 1.0  # powers of a contrast's degree in its prior precision
 SEEMS_ROUGH = 1.25  # times what is expected of rough contrasts, from which roughness is tried
@@ -92,7 +92,7 @@ def fit(
     learn: bool = True,
     start: Floats | None = None,
     roughness: float = SMOOTH,
-    tell: Telling = silent,
+    tell: Progress = silent,
 ) -> Fit:
     """The penalised maximum of the likelihood, and the variances of the interactions learned unless
     they are given to be kept; `start` are coefficients that are near.
@@ -211,7 +211,7 @@ def _halved(
     return theta, likelihood.family.law(theta), before
 
 
-def learn_together(likelihoods: Sequence[Likelihood], tell: Telling = silent) -> list[Fit]:
+def learn_together(likelihoods: Sequence[Likelihood], tell: Progress = silent) -> list[Fit]:
     """Each fitted on its own, but what variance is usual is learned from all of them."""
     starts = []
     for place, each in enumerate(likelihoods):
@@ -221,7 +221,7 @@ def learn_together(likelihoods: Sequence[Likelihood], tell: Telling = silent) ->
     return _learned(starts, tell)
 
 
-def _learned(starts: list[Fit], tell: Telling) -> list[Fit]:
+def _learned(starts: list[Fit], tell: Progress) -> list[Fit]:
     """The variances learned, as smooth or as rough as makes the reports more probable."""
     smooth = _learn_all(starts, tell)
     if _seem_smooth(smooth):
@@ -242,7 +242,7 @@ def _seem_smooth(fits: Sequence[Fit]) -> bool:
     return found <= SEEMS_ROUGH * expected
 
 
-def _learn_all(fits: list[Fit], tell: Telling) -> list[Fit]:
+def _learn_all(fits: list[Fit], tell: Progress) -> list[Fit]:
     """Rounds of {new variances, a step} until the variances rest."""
     for number in range(ROUNDS):
         tell(f"learning how far columns go together, at most {ROUNDS} rounds", number / ROUNDS)

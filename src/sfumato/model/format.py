@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import FileError
-from sfumato.received import MOST_JSON_BYTES, Received, check_file, parsed_json, read_text
+from sfumato.untrusted import MOST_JSON_BYTES, Untrusted, check_file, parsed_json, read_text
 
 FORMAT = "sfumato model"
 VERSION = 1
@@ -22,10 +22,10 @@ def is_model(path: str | Path) -> bool:
         return False
 
 
-def read_model(path: str | Path) -> Received:
+def read_model(path: str | Path) -> Untrusted:
     """The JSON data of a model file, its format and version checked."""
     where = f"'{path}'"
-    given = Received(parsed_json(read_text(Path(path), where, MOST_JSON_BYTES), where), where)
+    given = Untrusted(parsed_json(read_text(Path(path), where, MOST_JSON_BYTES), where), where)
     if given["format"].word() != FORMAT or given["version"].whole() != VERSION:
         raise FileError(f"{where} is no model that this Sfumato reads", hint="fit it again")
     return given

@@ -16,7 +16,7 @@ from sfumato.channels.contrasts import Axes, Floats, Interactions
 from sfumato.model.fitting import FIRST_ORDER, Fit, learn_together, loosened, refitted
 from sfumato.model.loglinear import Likelihood, LogLinear
 from sfumato.model.observed import Reports
-from sfumato.telling import Telling, silent
+from sfumato.progress import Progress, silent
 
 
 def likelihood_over(reports: Reports, axes: Axes, order: int) -> Likelihood:
@@ -61,7 +61,7 @@ class LocalFits:
 
     reports: Reports
     prior_scale: float = 1.0
-    tell: Telling = silent
+    tell: Progress = silent
     known: Mapping[Axes, Joined] | None = None  # the pairs, where they were learned before
 
     @cached_property

@@ -26,10 +26,10 @@ from sfumato.model.local import Joined, LocalFits, likelihood_over
 from sfumato.model.misfit import CONTRADICTED, misfit
 from sfumato.model.model_evidence import LawEvidence, ModelSupports, far_out
 from sfumato.model.observed import Reports, unbiased_factors
+from sfumato.progress import Progress, silent
 from sfumato.renderers.html import MOST_LINES
 from sfumato.result import Tabular
 from sfumato.source import Source
-from sfumato.telling import Telling, silent
 from sfumato.view import View
 
 DENSE_ENTRIES = 1 << 25  # cells × coefficients up to which one law of all columns is fitted
@@ -58,7 +58,7 @@ class Model(Source, Tabular):
     fitted_to: Mapping[str, Any]  # what the reports were, in plain words and numbers
     known: Fit | None = None  # the law of all columns, where it was fitted before
     joined: Mapping[Axes, Joined] | None = None  # the pairs, where they were learned before
-    tell: Telling = field(default=silent, repr=False)  # hears of laws that are being fitted
+    tell: Progress = field(default=silent, repr=False)  # hears of laws that are being fitted
     _kept: Recent[LaplaceMarginal] = field(default_factory=recent_marginals, init=False, repr=False)
     _left_open: Recent[Floats] = field(
         default_factory=lambda: Recent(KEPT, np.size), init=False, repr=False

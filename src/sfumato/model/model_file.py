@@ -33,7 +33,7 @@ from sfumato.model.model import Model
 from sfumato.model.number_model import NumberModel, NumberReports
 from sfumato.model.observed import Answers, Reports, Tallies
 from sfumato.observation import CellTally, Tally
-from sfumato.received import Received, refuse_malformed
+from sfumato.untrusted import Untrusted, refuse_malformed
 
 MOST_COUNTS = 1 << 20
 MOST_COEFFICIENTS = 1 << 18  # of all pairs together that are written down; else they are learned
@@ -128,7 +128,7 @@ def open_model(path: str | Path) -> Model:
         return model_from(read_model(path), where)
 
 
-def model_from(given: Received, where: str) -> Model:
+def model_from(given: Untrusted, where: str) -> Model:
     """The model of JSON data, every number checked before it is used."""
     mechanism = from_spec(given["release"].value)
     counts = np.array(given["counts"].numbers(MOST_COUNTS, least=0.0), dtype=np.float64)
@@ -145,7 +145,7 @@ def model_from(given: Received, where: str) -> Model:
     return Model(mechanism, columns, reports, order, fitted_to, law, joined)
 
 
-def _joined(given: Received, reports: Reports) -> dict[Axes, Joined] | None:
+def _joined(given: Untrusted, reports: Reports) -> dict[Axes, Joined] | None:
     """What was learned of each pair of columns, where it was written down."""
     if "pairs" not in given.fields():
         return None
@@ -160,7 +160,7 @@ def _joined(given: Received, reports: Reports) -> dict[Axes, Joined] | None:
     return found
 
 
-def _pair(given: Received, reports: Reports) -> tuple[Axes, Joined]:
+def _pair(given: Untrusted, reports: Reports) -> tuple[Axes, Joined]:
     last = len(reports.shape) - 1
     first, second = (part.whole(0, last) for part in given["columns"].entries(2))
     axes = (first, second)
@@ -172,7 +172,7 @@ def _pair(given: Received, reports: Reports) -> tuple[Axes, Joined]:
     return axes, Joined(theta, variance, roughness)
 
 
-def _law(given: Received, reports: Reports, order: int) -> Fit | None:
+def _law(given: Untrusted, reports: Reports, order: int) -> Fit | None:
     """The law of all columns, where one was found."""
     if "law" not in given.fields():
         return None

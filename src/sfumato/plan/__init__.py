@@ -2,7 +2,7 @@
 takes.
 
 Loads nothing until it is asked: `sfumato.plan` is also the name of a function (see
-`sfumato.verbs`), so that this package is loaded with Sfumato itself.
+`sfumato.api`), so that this package is loaded with Sfumato itself.
 """
 
 from typing import TYPE_CHECKING, Any

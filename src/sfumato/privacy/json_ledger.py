@@ -7,7 +7,7 @@ from typing import Any
 
 from sfumato.errors import FileError
 from sfumato.privacy.account import Account, Entry
-from sfumato.received import MOST_LEDGER_BYTES, parsed_json
+from sfumato.untrusted import MOST_LEDGER_BYTES, parsed_json
 
 VERSION = 1
 FIELDS = {"key", "release", "epsilon", "attributes", "at", "report"}

@@ -17,7 +17,7 @@ from sfumato.errors import FileError
 from sfumato.printable import json_number
 from sfumato.privacy.account import Account, Entry
 from sfumato.privacy.json_ledger import read_json_ledger
-from sfumato.received import MOST_LEDGER_BYTES, parsed_list, read_text, refuse_malformed
+from sfumato.untrusted import MOST_LEDGER_BYTES, parsed_list, read_text, refuse_malformed
 
 APPLICATION = 0x5366_6C67  # "Sflg": tells a ledger from any other SQLite file
 VERSION = 2

@@ -14,6 +14,7 @@ from sfumato import arguments
 from sfumato.domain import Codes, Distinct
 from sfumato.errors import MissingExtraError, ParameterError
 from sfumato.privacy.probability import check_count
+from sfumato.progress import Progress, silent
 from sfumato.publish.conditional import pair_counts
 from sfumato.publish.identify import Risk, risk_of, status_of
 from sfumato.publish.intruder import Believer, Intruder, believer_of, intruder_of
@@ -21,7 +22,6 @@ from sfumato.publish.owned_records import columns_of, patterns
 from sfumato.randomness import seeded
 from sfumato.renderers.frames import json_fields, json_value
 from sfumato.table import Table
-from sfumato.telling import Telling, silent
 
 __all__ = [
     "Classification",
@@ -104,7 +104,7 @@ def measure(
     *,
     classifier: ClassifierName = "tree",
     folds: int = 5,
-    progress: Telling = silent,
+    progress: Progress = silent,
 ) -> Cost:
     """Compare the shown values of one confidential column with the true ones."""
     known = columns_of(table, keys)
@@ -172,7 +172,7 @@ def classification(
     *,
     model: Literal["tree", "bayes"] = "tree",
     folds: int = 10,
-    progress: Telling = silent,
+    progress: Progress = silent,
 ) -> Classification:
     """Error of a classifier trained on the truth, and of one trained on the release, both judged on
     held-out truth.

@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 
 from sfumato.bits import Bits
 from sfumato.errors import EstimationError
+from sfumato.progress import Progress, silent
 from sfumato.publish.removal import Entries
 from sfumato.publish.restriction import Restriction
 from sfumato.randomness import Keystream
-from sfumato.telling import Telling, silent
 
 __all__ = ["CountedItems", "cover"]
 
@@ -92,7 +92,7 @@ def cover(
     *,
     starts: Sequence[Entries] = (),
     seconds: float = 5.0,
-    progress: Telling = silent,
+    progress: Progress = silent,
 ) -> Entries:
     """Removals after which no restriction is held by more than its `most_left` baskets, losing few
     lawful itemsets, and never more than any of the `starts` that does the same.
@@ -108,7 +108,7 @@ def _searched(
     restrictions: Sequence[Restriction],
     starts: Sequence[Entries],
     seconds: float,
-    progress: Telling,
+    progress: Progress,
 ) -> _Outcome:
     """The best outcome found: from the starts, then by prices until the time is up."""
     started = time.monotonic()

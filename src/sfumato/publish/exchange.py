@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import EstimationError, PrivacyError
+from sfumato.progress import Progress, silent
 from sfumato.publish import flows
 from sfumato.publish.cap import CapRow, PosteriorCap
 from sfumato.publish.flows import Holdings
@@ -44,7 +45,6 @@ from sfumato.publish.pricing import (
     sweep_of,
 )
 from sfumato.publish.programme import SECONDS, refined, settle
-from sfumato.telling import Telling, silent
 
 __all__ = ["Assignment", "Exchange", "least_drift", "solve"]
 
@@ -160,7 +160,7 @@ def least_drift(exchange: Exchange) -> int:
     return drift
 
 
-def solve(exchange: Exchange, *, drift: int = 0, progress: Telling = silent) -> Assignment:
+def solve(exchange: Exchange, *, drift: int = 0, progress: Progress = silent) -> Assignment:
     """The minimum of Σ d_i(t, r) with every total kept as nearly as can be, and its proof.
 
     `drift` lets the totals move by Σ_r |N′_r − N_r| up to that much, which cannot make the minimum
@@ -193,7 +193,7 @@ def _settled(
     multipliers: Multipliers,
     member: NDArray[np.intp],
     slack: float,
-    progress: Telling,
+    progress: Progress,
 ) -> Assignment:
     """The whole assignment of least cost, from the nearest ties alone where these prove it.
 
@@ -273,7 +273,7 @@ def _kinds(exchange: Exchange, alike: Alike, drift: int, rows: Sequence[CapRow])
     )
 
 
-def _guess(exchange: Exchange, drift: int, progress: Telling) -> Multipliers:
+def _guess(exchange: Exchange, drift: int, progress: Progress) -> Multipliers:
     """Multipliers to start from: the best ones for a sixteenth of the units, unless
     there are few.
     """

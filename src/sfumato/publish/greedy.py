@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import EstimationError
+from sfumato.progress import Progress, silent
 from sfumato.publish.exchange import Exchange
 from sfumato.randomness import Keystream
-from sfumato.telling import Telling, silent
 
 __all__ = ["FlowPlan", "phase_one", "phase_two", "plan_flows"]
 
@@ -88,7 +88,7 @@ def phase_one(exchange: Exchange, rng: Keystream) -> NDArray[np.intp]:
 
 
 def phase_two(
-    exchange: Exchange, assigned: NDArray[np.intp], *, progress: Telling = silent
+    exchange: Exchange, assigned: NDArray[np.intp], *, progress: Progress = silent
 ) -> NDArray[np.intp]:
     """Swap confidential values while an admissible swap of negative cost is left (table 2, steps 3
     and 4).

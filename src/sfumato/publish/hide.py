@@ -22,6 +22,7 @@ from sfumato.estimation.supports.flipped import FlippedSupports
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.printable import percent
 from sfumato.privacy.probability import check_number, check_seconds
+from sfumato.progress import Progress, silent
 from sfumato.publish.cover import cover
 from sfumato.publish.owned_baskets import baskets_of
 from sfumato.publish.removal import (
@@ -37,7 +38,6 @@ from sfumato.randomness import Keystream, drawing
 from sfumato.renderers.picture import bars
 from sfumato.result import Record, Result
 from sfumato.table import Table, save
-from sfumato.telling import Telling, silent
 from sfumato.view import ColumnView, TableView, View, attribute_columns
 
 __all__ = [
@@ -279,7 +279,7 @@ def hide(
     margin: int | float = 0,
     seconds: float = 5.0,
     rng: Keystream | None = None,
-    progress: Telling = silent,
+    progress: Progress = silent,
 ) -> HideRelease:
     """A copy of the baskets in which the patterns are not found at `min_support` (or `min_count`;
     and `min_confidence` for rules).
@@ -366,7 +366,7 @@ def hide_disclosures(
     disclosures: Sequence[float],
     *,
     methods: Sequence[str] = HIDING_METHODS,
-    progress: Telling = silent,
+    progress: Progress = silent,
     **how: Any,
 ) -> dict[str, tuple[HideReport, ...]]:
     """The reports of several methods at each disclosure threshold ψ."""
@@ -429,7 +429,7 @@ def _hidden(
     lawful: Counted,
     hiding: _Hiding,
     rng: Keystream,
-    progress: Telling,
+    progress: Progress,
 ) -> tuple[Bits, Entries, Entries]:
     none = Entries.joined([])
     if not active:
@@ -450,7 +450,7 @@ def _covered(
     lawful: Sequence[tuple[int, ...]],
     hiding: _Hiding,
     rng: Keystream,
-    progress: Telling,
+    progress: Progress,
 ) -> tuple[Bits, Entries, Entries]:
     """Repeated where hiding one restriction took antecedents away from a rule and so raised its
     confidence again.
@@ -506,7 +506,7 @@ def _frequent(
     bits: Bits,
     names: Sequence[str],
     min_count: int,
-    progress: Telling,
+    progress: Progress,
     what: str,
     longest: int | None = None,
 ) -> Counted:
@@ -561,7 +561,7 @@ def _with_company(
     released: Bits,
     names: Sequence[str],
     limits: Limits,
-    progress: Telling,
+    progress: Progress,
 ) -> tuple[Hidden, ...]:
     """The outcomes with the number of itemsets that stand beside each hidden one."""
     near = {

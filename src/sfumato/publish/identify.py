@@ -13,6 +13,7 @@ from sfumato.arguments import checked, shown
 from sfumato.domain import Codes
 from sfumato.errors import ParameterError
 from sfumato.privacy.probability import check_count, check_number
+from sfumato.progress import Progress, silent
 from sfumato.publish.former import taking_microdata
 from sfumato.publish.owned_records import (
     Nulls,
@@ -30,7 +31,6 @@ from sfumato.renderers.frames import json_fields, json_value
 from sfumato.renderers.picture import bars
 from sfumato.result import Result
 from sfumato.table import Table
-from sfumato.telling import Telling, silent
 from sfumato.view import Chart, TableView, View, attribute_columns
 
 __all__ = [
@@ -217,7 +217,7 @@ def identify(
     weights: str | None = None,
     population: float | None = None,
     try_bins: int = 4,
-    progress: Telling = silent,
+    progress: Progress = silent,
 ) -> Identification:
     """Which records can be told apart for each confidential column (and their combination), and by
     which keys.

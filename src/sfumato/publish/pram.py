@@ -18,6 +18,7 @@ from sfumato.errors import ParameterError
 from sfumato.printable import percent
 from sfumato.privacy.guarantee import Gamma, Guarantee, rounded_up
 from sfumato.privacy.probability import check_number
+from sfumato.progress import Progress, silent
 from sfumato.publish.cost import two_way_changes
 from sfumato.publish.former import taking_microdata
 from sfumato.publish.intruder import ShownValue
@@ -41,7 +42,6 @@ from sfumato.renderers.frames import json_value
 from sfumato.renderers.picture import bars
 from sfumato.result import Record
 from sfumato.table import Table
-from sfumato.telling import Telling, silent
 from sfumato.view import Chart, ColumnView, TableView, View
 
 __all__ = ["PramRelease", "PramReport", "ValueCount", "pram"]
@@ -237,7 +237,7 @@ def pram(
     bins: Mapping[str, str] | None = None,
     nulls: Nulls = "value",
     rng: Keystream | None = None,
-    progress: Telling = silent,
+    progress: Progress = silent,
 ) -> PramRelease:
     """A copy of the records in which the columns' values are replaced at random by a matrix that
     leaves every expected count as it is.

@@ -20,7 +20,7 @@ from sfumato.arguments import checked, shown
 from sfumato.bits import Bits
 from sfumato.errors import DataError, FileError, ParameterError, near_miss
 from sfumato.privacy.probability import check_number
-from sfumato.received import MOST_LIST_BYTES, read_text
+from sfumato.untrusted import MOST_LIST_BYTES, read_text
 
 __all__ = ["Limits", "Restriction", "patterns_of", "read_restrictions"]
 

@@ -16,9 +16,10 @@ from sfumato.arguments import checked, shown
 from sfumato.domain import Codes, Distinct
 from sfumato.errors import DataError, ParameterError
 from sfumato.privacy.probability import check_seconds
-from sfumato.publish.blanking import blanked
+from sfumato.progress import Progress, silent
 from sfumato.publish.former import taking_microdata
 from sfumato.publish.identify import Risk, risk_of, risk_table
+from sfumato.publish.local_suppression import blanked
 from sfumato.publish.owned_records import (
     Nulls,
     ReleasedRecords,
@@ -34,7 +35,6 @@ from sfumato.renderers.frames import json_value
 from sfumato.renderers.picture import bars
 from sfumato.result import Record
 from sfumato.table import Table
-from sfumato.telling import Telling, silent
 from sfumato.view import ColumnView, TableView, View
 
 __all__ = ["SuppressRelease", "SuppressReport", "suppress"]
@@ -169,7 +169,7 @@ def suppress(
     nulls: Nulls = "value",
     seconds: float = 10.0,
     rng: Keystream | None = None,
-    progress: Telling = silent,
+    progress: Progress = silent,
 ) -> SuppressRelease:
     """A copy of the records with as few key cells blanked as can be found, so that every
     combination of keys that is left, blanks included, is shared by k records or more.

@@ -18,6 +18,7 @@ from sfumato.domain import Codes
 from sfumato.errors import ParameterError, PrivacyError, listing
 from sfumato.printable import percent
 from sfumato.privacy.probability import check_number
+from sfumato.progress import Progress, silent
 from sfumato.publish.cap import PosteriorCap
 from sfumato.publish.conditional import Conditional, conditional_named
 from sfumato.publish.cost import ClassifierName, Cost, check_classifier, measure
@@ -44,7 +45,6 @@ from sfumato.renderers.frames import json_fields, json_value
 from sfumato.renderers.picture import bars
 from sfumato.result import Result
 from sfumato.table import Table
-from sfumato.telling import Telling, silent
 from sfumato.view import Chart, TableView, View, attribute_columns
 
 __all__ = ["METHODS", "SwapRelease", "SwapReport", "exchange_of", "swap", "swap_proportions"]
@@ -337,7 +337,7 @@ def swap(
     classifier: ClassifierName = "tree",
     folds: int = 5,
     rng: Keystream | None = None,
-    progress: Telling = silent,
+    progress: Progress = silent,
 ) -> SwapRelease:
     """A copy of the records in which a proportion of those that are unique by their keys, and one
     record of each group that shares keys and value, have another confidential value.
@@ -391,7 +391,7 @@ def swap(
 
 
 def swap_proportions(
-    data: Any, proportions: Sequence[float], *, progress: Telling = silent, **how: Any
+    data: Any, proportions: Sequence[float], *, progress: Progress = silent, **how: Any
 ) -> tuple[SwapReport | None, ...]:
     """The report of the first column for each proportion; None where a proportion cannot be had."""
     tried: list[SwapReport | None] = []
@@ -463,7 +463,7 @@ _KEPT = {None: "move as little as must be", 0: "can stay"}
 
 
 def _assigned(
-    name: str, exchange: Exchange, settings: _Settings, rng: Keystream, progress: Telling
+    name: str, exchange: Exchange, settings: _Settings, rng: Keystream, progress: Progress
 ) -> tuple[Assignment, tuple[str, ...]]:
     """New values under everything that was asked, or the refusal that says what would do."""
     if settings.method != "optimal":
@@ -522,7 +522,7 @@ def _swap_one(
     names: Sequence[str],
     settings: _Settings,
     rng: Keystream,
-    progress: Telling,
+    progress: Progress,
 ) -> tuple[SwapReport, list[Codes]]:
     """The report, and the codes of the confidential columns as they are released."""
     started = time.perf_counter()

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from sfumato.bits import Bits
 from sfumato.domain import Columns, Domain, Items, as_bits
 from sfumato.errors import DataError, FileError, ParameterError, SchemaError, listing
-from sfumato.received import MOST_LIST_BYTES, MOST_NAMES_BYTES, read_text
 from sfumato.table.delimited import TextReader
 from sfumato.table.expansion import SMALL_TEXT, check_held
 from sfumato.table.readers import ITEMS_NAME, BasketsReader, Reader, RecordReader, Writer, items_of
 from sfumato.table.table import Table
+from sfumato.untrusted import MOST_LIST_BYTES, MOST_NAMES_BYTES, read_text
 
 BLOCK_BYTES = 1 << 20  # text parsed at once
 MOST_LINE_BYTES = 1 << 21  # of one basket

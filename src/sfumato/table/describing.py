@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 from sfumato.errors import FileError
 from sfumato.files import alone_in, sync_folder, write_whole
-from sfumato.received import parsed_json, read_text
+from sfumato.untrusted import parsed_json, read_text
 
 ALGORITHM = "sha256"
 DIGEST, PREVIOUS, MECHANISM = "digest", "previous", "mechanism"

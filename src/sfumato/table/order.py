@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from sfumato.errors import FileError
 from sfumato.files import appearing, in_the_way
-from sfumato.received import check_file
 from sfumato.table.readers import first_line
+from sfumato.untrusted import check_file
 
 OWNER_ONLY = 0o600
 HEADER_BYTES = 128  # room for any length, since how many rows there are is known only at the end

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from sfumato.domain import Columns, Domain
 from sfumato.errors import DataError, FileError, SfumatoError
-from sfumato.received import check_file, parsed_json, read_text
 from sfumato.table.describing import parts_digest
 from sfumato.table.expansion import check_held, check_rows, check_unpacked
 from sfumato.table.readers import (
@@ -33,6 +32,7 @@ from sfumato.table.table import (
     arrow_schema,
     arrow_stream,
 )
+from sfumato.untrusted import check_file, parsed_json, read_text
 
 RUN_ROWS = 1 << 20  # of row groups of Parquet that are opened at once
 SPARK_SCHEMA_KEY = b"org.apache.spark.sql.parquet.row.metadata"

@@ -18,13 +18,13 @@ from sfumato.domain import Columns, Domain, one_after_another
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, rows_of
 from sfumato.randomness import Keystream, drawing
-from sfumato.received import MOST_COPIES
 from sfumato.table.formats import STANDARD_STREAM, check_free, reader_of, writer_to
 from sfumato.table.order import OrderWriter, order_to
 from sfumato.table.readers import BATCH_ROWS, Cohort, Reader, Writer, batch_rows_of
 from sfumato.table.round import Round
 from sfumato.table.shuffling import RowForm, Shuffle, permutation
 from sfumato.table.table import Provenance, Table, join_columns, new_release
+from sfumato.untrusted import MOST_COPIES
 
 Progress = Callable[
     [int, float | None], None

@@ -20,10 +20,10 @@ from sfumato.arguments import checked
 from sfumato.domain import Attribute, Category, Domain, Items, Numeric
 from sfumato.domain.attributes import NO_VALUE, number_words
 from sfumato.errors import DataError, SchemaError, listing
-from sfumato.received import MOST_ATTRIBUTES, MOST_WHOLE
 from sfumato.table.formats import reader_of
 from sfumato.table.readers import FLAG_WORDS, ITEMS_NAME, BasketsReader, Reader, RecordReader
 from sfumato.table.table import plain_array
+from sfumato.untrusted import MOST_ATTRIBUTES, MOST_WHOLE
 
 FEW_NUMBERS = 10  # a column of numbers with no more different values than this is a category
 # a column of words with more different values than this keeps the most frequent and lumps the rest

@@ -21,7 +21,7 @@ from sfumato.bits import WORD_BITS, Bits
 from sfumato.domain import Attribute, Bins, Category, Codes, Columns, Domain, Items, Numeric
 from sfumato.errors import DataError, FileError, SfumatoError
 from sfumato.mechanisms.base import rows_of
-from sfumato.received import MOST_LABELS, Received
+from sfumato.progress import Progress, silent
 from sfumato.table.expansion import check_held
 from sfumato.table.round import Round
 from sfumato.table.table import (
@@ -32,7 +32,7 @@ from sfumato.table.table import (
     encode_column,
     join_columns,
 )
-from sfumato.telling import Telling, silent
+from sfumato.untrusted import MOST_LABELS, Untrusted
 
 P = TypeVar("P")  # a part of a file
 
@@ -50,7 +50,7 @@ class Reader(ABC):
 
     where: str  # how messages call it
     baskets: ClassVar[bool] = False  # whether it holds baskets and nothing else, by its form
-    tell: Telling = staticmethod(silent)  # hears how much of the file has been read
+    tell: Progress = staticmethod(silent)  # hears how much of the file has been read
 
     # What every reader must say.
 
@@ -105,7 +105,7 @@ class Reader(ABC):
     @property
     def described_rows(self) -> int:
         """How many rows a perturbed file says it has."""
-        return Received(self.description, f"the description of {self.where}")["rows"].whole()
+        return Untrusted(self.description, f"the description of {self.where}")["rows"].whole()
 
     def table(self, domain: Domain) -> Table:
         """All records over this domain, as long as together they stay in proportion to what they

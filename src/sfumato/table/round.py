@@ -19,7 +19,7 @@ from sfumato.errors import FileError, ParameterError
 from sfumato.files import write_whole
 from sfumato.mechanisms.in_rounds import NUMBER_SHARES, ROUNDS, SHARES
 from sfumato.randomness import Keystream, drawing, secure
-from sfumato.received import Received, parsed_json, read_text
+from sfumato.untrusted import Untrusted, parsed_json, read_text
 
 SERIES = re.compile("[0-9a-f]{32}")
 ENDING = ".next"  # of a lock, behind the name of the file that it is about
@@ -62,7 +62,7 @@ class Round:
         return {"series": self.series, "round": self.round} | two
 
     @classmethod
-    def from_dict(cls, given: Received) -> Round:
+    def from_dict(cls, given: Untrusted) -> Round:
         """The turn that a description names."""
         series = given["series"].word()
         if not SERIES.fullmatch(series):
@@ -106,7 +106,7 @@ class RoundLock:
         mark = _mark(release)
         if not mark.exists():
             return None
-        given = Received(parsed_json(read_text(mark, "round"), str(mark)), str(mark))
+        given = Untrusted(parsed_json(read_text(mark, "round"), str(mark)), str(mark))
         name = given["release"].word() if "release" in given.fields() else None
         output = mark.parent / given["output"].word()
         return cls(Round.from_dict(given["turn"]), output, name, "copied" in given.fields())

@@ -36,10 +36,10 @@ from sfumato.errors import DataError, FileError, ParameterError, SchemaError, li
 from sfumato.mechanisms.base import Mechanism, rows_of
 from sfumato.mechanisms.registry import from_spec
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.received import MOST_COPIES, Received, refuse_malformed, shown
 from sfumato.renderers.html import MOST_LINES
 from sfumato.result import Tabular
 from sfumato.table.round import Round
+from sfumato.untrusted import MOST_COPIES, Untrusted, refuse_malformed, shown
 from sfumato.view import View
 
 METADATA_KEY = b"sfumato"
@@ -115,7 +115,7 @@ class Provenance:
     @classmethod
     def from_description(cls, description: Mapping[str, Any]) -> Provenance:
         """The provenance that a perturbed file describes."""
-        given = Received(description, "this file's description")
+        given = Untrusted(description, "this file's description")
         form = given["format"].value
         if form not in (FIRST_FORMAT, DESCRIPTION_FORMAT):
             raise FileError(
@@ -138,7 +138,7 @@ def new_release() -> str:
     return secrets.token_hex(16)
 
 
-def _release_in(given: Received) -> str | None:
+def _release_in(given: Untrusted) -> str | None:
     """The release id of a description; a table whose rows were chosen from another's has none."""
     if given["release"].value is None:
         return None

@@ -28,7 +28,7 @@ from sfumato.collect.store.store import (
 )
 from sfumato.errors import FileError, StoreError
 from sfumato.files import sync_folder
-from sfumato.received import check_file
+from sfumato.untrusted import check_file
 
 VERSION = 1
 PATIENCE = 5.0  # seconds to wait for another writer

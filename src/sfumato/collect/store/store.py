@@ -23,8 +23,8 @@ from typing import Any, Literal, NamedTuple, Protocol
 from sfumato.collect.campaign import Campaign
 from sfumato.collect.campaign_file import CampaignFile
 from sfumato.errors import ParameterError, StoreError, near_miss
-from sfumato.received import Received, parsed_json, refuse_malformed
 from sfumato.table import Provenance
+from sfumato.untrusted import Untrusted, parsed_json, refuse_malformed
 
 STORED, REPEATED, CONFLICT, WITHDRAWN = "stored", "repeated", "conflict", "withdrawn"
 ROLES = ("read", "send", "admin")
@@ -81,9 +81,9 @@ class Enrolled(NamedTuple):
     @classmethod
     def of(cls, number: int, name: str, round_: int, digest: str, spec: str) -> Enrolled:
         """The campaign of a row of a store."""
-        plain = Received(name, "a campaign's name").word()
+        plain = Untrusted(name, "a campaign's name").word()
         found = Provenance.from_description(parsed_json(spec, f"what the store says of '{plain}'"))
-        turn = Received(round_, f"the round of '{plain}'").whole()
+        turn = Untrusted(round_, f"the round of '{plain}'").whole()
         return cls(number, plain, turn, digest, replace(found, shuffled=True))
 
 

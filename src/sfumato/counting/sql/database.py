@@ -21,9 +21,9 @@ from sfumato.counting.sql.sql_counter import Relation, SqlCounter
 from sfumato.domain import Attribute, Domain
 from sfumato.errors import EstimationError, FileError, ServerError, SfumatoError, near_miss
 from sfumato.files import OVERWRITE
-from sfumato.received import MOST_JSON_BYTES, Received, parsed_json
 from sfumato.table import Provenance, Table
 from sfumato.table.readers import flat_names
+from sfumato.untrusted import MOST_JSON_BYTES, Untrusted, parsed_json
 
 DESCRIPTIONS = "sfumato_release"
 COPIED = "copy the release's tables into a new database file"
@@ -188,7 +188,7 @@ class Database(ABC):
             provenance.check_rows(self._release_of(table), where)
         except SfumatoError as error:
             raise ServerError(f"{where}: {error.message}", hint=error.hint) from None
-        rows = Received(description, f"the description of '{table.key}'")["rows"].whole()
+        rows = Untrusted(description, f"the description of '{table.key}'")["rows"].whole()
         reports, kept = provenance.mechanism.reports, None
         if keep and (state := self.state(table)) is not None:
             kept = KeptCounts.of(provenance.release, reports, state)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import FileError
-from sfumato.received import parsed_json
 from sfumato.table.describing import ALGORITHM, described_by, parts_digest
 from sfumato.table.parquet import FOLDER_DESCRIPTION
 from sfumato.table.table import METADATA_KEY, RELEASE_KEY, Provenance
+from sfumato.untrusted import parsed_json
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,7 @@ from sfumato.domain import Cells
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import is_nested
 from sfumato.estimation.supports.supports import Floats, Integers, Measured
-from sfumato.telling import Telling, silent
+from sfumato.progress import Progress, silent
 
 Errors = dict[tuple[int, ...], Floats]  # of the cells of some columns
 BLOCK = 1 << 22  # entries of the sums that are worked out together
@@ -41,7 +41,7 @@ class TabulatedSupports:
     marginal: Callable[[Sequence[Cells]], Estimate]
     exact: bool
     longest: int | None = None  # itemsets with more items leave no trace in the reports
-    tell: Telling = silent  # hears how many tables have been asked for
+    tell: Progress = silent  # hears how many tables have been asked for
     supposed: Callable[[tuple[int, ...]], str | None] = nothing  # of columns: what a law assumes
 
     @cached_property

@@ -34,7 +34,7 @@ from sfumato.mechanisms.steps.step import (
 )
 from sfumato.privacy.guarantee import Gamma
 from sfumato.randomness import Keystream
-from sfumato.received import shown
+from sfumato.untrusted import shown
 
 CHUNK = 1 << 15  # rows at a time: integers, look-ups and results stay in the cache
 LOOKUP = 1 << 16  # joint domains up to this size are decoded by table

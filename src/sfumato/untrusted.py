@@ -1,4 +1,4 @@
-"""Received: what comes out of a file, checked before anything is computed from it.
+"""Untrusted: what comes out of a file, checked before anything is computed from it.
 
 A description, schema, campaign, ledger or report may come from a stranger. What is no file, and may
 never end, is not read; text is bounded before it is parsed, and every value by kind, length and
@@ -73,13 +73,13 @@ _MALFORMED = (
 
 
 @dataclass(frozen=True)
-class Received:
+class Untrusted:
     """A value out of a file and what messages call it; each method checks it and gives it back.
 
-    >>> given = Received({"gamma": "19", "parts": [1, 2]}, "parameters")
+    >>> given = Untrusted({"gamma": "19", "parts": [1, 2]}, "parameters")
     >>> given["gamma"].fraction(), [part.whole(most=9) for part in given["parts"].entries()]
     (Fraction(19, 1), [1, 2])
-    >>> Received("1e1000000000", "gamma").fraction()
+    >>> Untrusted("1e1000000000", "gamma").fraction()
     Traceback (most recent call last):
     sfumato.errors.FileError: gamma should be a fraction of at most 128 digits, ...
     """
@@ -137,10 +137,10 @@ class Received:
             self.refuse(f"a word of at most {MOST_LETTERS} letters")
         return self.value
 
-    def entries(self, most: int = MOST_VALUES) -> tuple[Received, ...]:
+    def entries(self, most: int = MOST_VALUES) -> tuple[Untrusted, ...]:
         """The entries of a list."""
         return tuple(
-            Received(entry, f"entry {place} of {self.name}", self.error)
+            Untrusted(entry, f"entry {place} of {self.name}", self.error)
             for place, entry in enumerate(self._listed(most), 1)
         )
 
@@ -164,7 +164,7 @@ class Received:
             self.refuse(f"a list of numbers from {least:g} to {highest:g}")
         return tuple(found)
 
-    def fields(self, most: int = MOST_ATTRIBUTES) -> dict[str, Received]:
+    def fields(self, most: int = MOST_ATTRIBUTES) -> dict[str, Untrusted]:
         """The fields of an object, by their names."""
         if not isinstance(self.value, Mapping) or not all(
             isinstance(key, str) for key in self.value
@@ -173,17 +173,17 @@ class Received:
         if len(self.value) > most:
             self.refuse(f"an object of at most {most:,} named values")
         return {
-            key: Received(value, f"'{_cut(key)}' of {self.name}", self.error)
+            key: Untrusted(value, f"'{_cut(key)}' of {self.name}", self.error)
             for key, value in self.value.items()
         }
 
-    def __getitem__(self, key: str) -> Received:
+    def __getitem__(self, key: str) -> Untrusted:
         """A field that has to be there."""
         if not isinstance(self.value, Mapping):
             self.refuse("an object of named values")
         if key not in self.value:
             raise self.error(f"{self.name} says no '{key}'", hint=near_miss(key, self.value))
-        return Received(self.value[key], f"'{key}' of {self.name}", self.error)
+        return Untrusted(self.value[key], f"'{key}' of {self.name}", self.error)
 
     def only(self, *known: str) -> None:
         """Refuse a field that is not known."""

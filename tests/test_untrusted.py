@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sfumato.errors import FileError, SchemaError
-from sfumato.received import MOST_ATTRIBUTES, Received, parsed_toml, read_text, shown
+from sfumato.untrusted import MOST_ATTRIBUTES, Untrusted, parsed_toml, read_text, shown
 
 
 @pytest.mark.parametrize(
@@ -31,12 +31,12 @@ def test_what_was_found_is_shown_short(value: object, words: str) -> None:
 @pytest.mark.parametrize("value", ["7", True, 7.0, None, [7]])
 def test_what_is_no_whole_number_is_refused(value: object) -> None:
     with pytest.raises(FileError, match=r"^rows should be a whole number; found"):
-        Received(value, "rows").whole()
+        Untrusted(value, "rows").whole()
 
 
 @pytest.mark.parametrize(("value", "sound"), [(0, True), (9, True), (-1, False), (10, False)])
 def test_whole_numbers_keep_their_bounds(value: int, sound: bool) -> None:
-    given = Received(value, "rows")
+    given = Untrusted(value, "rows")
     if sound:
         assert given.whole(0, 9) == value
         return
@@ -45,10 +45,10 @@ def test_whole_numbers_keep_their_bounds(value: int, sound: bool) -> None:
 
 
 def test_lists_of_numbers_keep_their_bounds() -> None:
-    assert Received([0, 9, 0.5], "cuts").numbers(least=0, highest=9) == (0, 9, 0.5)
+    assert Untrusted([0, 9, 0.5], "cuts").numbers(least=0, highest=9) == (0, 9, 0.5)
     for wrong in ([10], [-1], [float("nan")]):
         with pytest.raises(FileError, match="a list of numbers from 0 to 9"):
-            Received(wrong, "cuts").numbers(least=0, highest=9)
+            Untrusted(wrong, "cuts").numbers(least=0, highest=9)
 
 
 def test_as_many_tables_are_read_as_are_said() -> None:

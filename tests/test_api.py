@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato import verbs
+from sfumato import api
 from sfumato.randomness import seeded
 
 RNG = np.random.default_rng(5)
@@ -234,9 +234,9 @@ def test_a_source_draws_the_columns_that_are_named(release: sf.Release) -> None:
 
 def test_a_release_is_planned_for_as_many_as_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    plan = verbs.plan_release
+    plan = api.plan_release
     monkeypatch.setattr(
-        verbs,
+        api,
         "plan_release",
         lambda domain, rows, **how: asked.append(rows) or plan(domain, rows, **how),
     )

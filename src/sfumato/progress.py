@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["Telling", "silent"]
+__all__ = ["Progress", "silent"]
 
-Telling = Callable[[str, float | None], None]  # what is being done; the share done, from 0 to 1
+Progress = Callable[[str, float | None], None]  # what is being done; the share done, from 0 to 1
 
 
 def silent(words: str, share: float | None = None) -> None:

@@ -28,8 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import EstimationError
+from sfumato.progress import Progress, silent
 from sfumato.randomness import Keystream, seeded
-from sfumato.telling import Telling, silent
 
 __all__ = ["Blanking", "blanked"]
 
@@ -115,7 +115,7 @@ def blanked(
     *,
     rng: Keystream,
     seconds: float = 10.0,
-    progress: Telling = silent,
+    progress: Progress = silent,
 ) -> Blanking:
     """Cells to blank so that each row of codes, read with the blanks, occurs k times or more; a
     code of -1 is blank from the start.
@@ -169,7 +169,7 @@ def _bound(cells: _Cells) -> int:
     return int(np.ceil(least.sum() - 1e-6)) if len(poor) else 0
 
 
-def _started(cells: _Cells, progress: Telling) -> Mask:
+def _started(cells: _Cells, progress: Progress) -> Mask:
     """A first answer: the groups that cost least for each record of a small group come first."""
     blank = cells.none()
     live = np.flatnonzero(_sizes(cells.readings(blank)) < cells.k)
@@ -328,7 +328,7 @@ def _improved(
     rng: Keystream,
     until: float,
     bound: int,
-    progress: Telling,
+    progress: Progress,
 ) -> Mask:
     """The answer after neighbourhoods were solved one after the other while time is left."""
     total = max(until - time.monotonic(), 1e-9)
