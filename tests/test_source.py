@@ -259,7 +259,7 @@ def test_what_answered_a_question_is_kept_and_the_oldest_gives_way():
     release = sf.perturb(truth, sf.GammaDiagonal(domain, 9), seeded(1))
     asked = [[domain["a"].cells_by_values([value])] for value in values]
     counts = [release.marginal(cells).value for cells in asked]
-    assert len(release._undone) == UNDONE
+    assert len(release._kept_evidence) == UNDONE
     again = [release.marginal(cells) for cells in asked[::-1]][::-1]
     assert all((one == other.value).all() for one, other in zip(counts, again, strict=True))
     named = release.marginal([domain["a"].cells_by_values(["0"], rest="any other")])

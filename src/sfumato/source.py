@@ -224,28 +224,28 @@ class CountedSource(Source):
 
     def _estimates(self, questions: Sequence[tuple[Cells, ...]]) -> list[Estimate]:
         keys = [tuple(part.key for part in cells) for cells in questions]
-        known = {key: self._undone[key] for key in keys if key in self._undone}
+        known = {key: self._kept_evidence[key] for key in keys if key in self._kept_evidence}
         asked = {key: each for key, each in zip(keys, questions, strict=True) if key not in known}
         seen = [self.observe(cells) for cells in asked.values()]
         tables = self._tallies([each.tally for each in seen])
         for (key, cells), each, table in zip(asked.items(), seen, tables, strict=True):
-            known[key] = self._undo(key, evidence_of(each, table, cells))
+            known[key] = self._keep_evidence(key, evidence_of(each, table, cells))
         pairs = zip(keys, questions, strict=True)
         return [Estimate(cells, self.rows, known[key], self.copies) for key, cells in pairs]
 
     @cached_property
-    def _undone(self) -> dict[Any, Evidence]:
+    def _kept_evidence(self) -> dict[Any, Evidence]:
         """What answered earlier questions: of the same cells in other words nothing is worked out
         anew.
         """
         return {}
 
-    def _undo(self, key: Any, evidence: Evidence) -> Evidence:
+    def _keep_evidence(self, key: Any, evidence: Evidence) -> Evidence:
         """Keep a small table and all that will be worked out from it; the oldest gives way."""
         if is_nested(evidence) and math.prod(part[1] for part in key) <= UNDONE_CELLS:
-            if len(self._undone) >= UNDONE:
-                self._undone.pop(next(iter(self._undone)))
-            self._undone[key] = evidence
+            if len(self._kept_evidence) >= UNDONE:
+                self._kept_evidence.pop(next(iter(self._kept_evidence)))
+            self._kept_evidence[key] = evidence
         return evidence
 
     def _tallies(self, tallies: Sequence[Tally]) -> list[NDArray[Any]]:

@@ -30,7 +30,7 @@ from scipy import stats
 from sfumato.api import query
 from sfumato.audit import audit_release
 from sfumato.bits import Bits
-from sfumato.channels.channel import is_settled
+from sfumato.channels.channel import has_known_laws
 from sfumato.channels.conditioning import amplification
 from sfumato.domain import Columns, Domain, Items, Numeric, code_dtype
 from sfumato.engines import open_source
@@ -85,7 +85,7 @@ class Example:
         if self.oracle is not None:
             return beside_public(self.mechanism, self.oracle(self.mechanism))
         channel = self.mechanism.channel
-        return (channel if is_settled(channel) else channel.settle(counts)).to_dense()
+        return (channel if has_known_laws(channel) else channel.settle(counts)).to_dense()
 
     def records(self, rows: int) -> Columns:
         """Independent records, unevenly spread over the domain so that columns of the channel
@@ -191,7 +191,7 @@ class MechanismContract:
         """
         mechanism = example.mechanism
         gamma = float(mechanism.guarantee.gamma)
-        settled = example.oracle is not None or is_settled(mechanism.private_channel)
+        settled = example.oracle is not None or has_known_laws(mechanism.private_channel)
         if settled and gamma != math.inf:
             rows = private_matrix(example)
             assert (rows.max(axis=1) <= gamma * rows.min(axis=1) * (1 + 1e-9)).all()
@@ -342,7 +342,7 @@ class MechanismContract:
             reports = mechanism.perturb(records, seeded(3))
             cells = [mechanism.domain.cells_of(name) for name in example.columns]
             logs = mechanism.likelihood(reports, cells, shares=counts / counts.sum())
-            if example.oracle is None and not is_settled(mechanism.private_channel):
+            if example.oracle is None and not has_known_laws(mechanism.private_channel):
                 return  # its channel is known from the sample only
             matrix = example.matrix(counts.reshape(mechanism.domain.shape))
             codes = joint_codes(mechanism.reports, reports)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.mechanisms.examples import RECORD
 
-from sfumato.channels.channel import is_settled
+from sfumato.channels.channel import has_known_laws
 from sfumato.domain import Domain, Items
 from sfumato.errors import ParameterError, PrivacyError, SchemaError
 from sfumato.mechanisms.permuting import Permuting
@@ -47,9 +47,9 @@ def test_columns_are_swapped_on_their_own() -> None:
 
 def test_the_channel_waits_for_the_column_and_then_knows_its_law() -> None:
     channel = Permuting(RECORD, 0.5).private_channel
-    assert not is_settled(channel)
+    assert not has_known_laws(channel)
     settled = channel.settle(np.array([[3.0, 1, 0], [4, 1, 1]]))
-    assert is_settled(settled)
+    assert has_known_laws(settled)
     assert np.allclose(
         settled.marginal([0]).to_dense(), 0.5 * np.eye(2) + 0.5 * np.array([[0.4], [0.6]])
     )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sfumato.arguments import shown
 from sfumato.bits import Bits
 from sfumato.channels import Channel
-from sfumato.channels.channel import is_settled
+from sfumato.channels.channel import has_known_laws
 from sfumato.domain import Attribute, Cells, Columns, Domain, Items, Numeric, as_bits
 from sfumato.errors import DataError, ParameterError, SchemaError, listing
 from sfumato.mechanisms.base import Mechanism
@@ -180,7 +180,7 @@ class Paired:
         has it read off the truth.
         """
         channel = self.mechanism.private_channel_over(axes)
-        if is_settled(channel):
+        if has_known_laws(channel):
             return channel
         shape = tuple(self.private.axes[axis].size for axis in axes)
         joint = np.ravel_multi_index(tuple(self.codes(axes)), shape)

@@ -175,7 +175,7 @@ class Channel(ABC):
 
 
 _FORMER = {
-    "settled": (__name__, "is_settled"),
+    "settled": (__name__, "has_known_laws"),
     "noiseless": (__name__, "is_exact"),
     "scatter": (__name__, "scatter"),
     "gamma": ("sfumato.channels.conditioning", "amplification"),
@@ -249,7 +249,7 @@ def own_axes(channel: Channel) -> tuple[OwnAxis, ...]:
     )
 
 
-def is_settled(channel: Channel) -> bool:
+def has_known_laws(channel: Channel) -> bool:
     """Whether no law of the channel is left to be read off the data."""
     return not own_axes(channel)
 

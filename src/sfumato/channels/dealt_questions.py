@@ -28,7 +28,7 @@ from sfumato.memory import Recent
 FULL = 2000  # features up to which all questions are solved together; beyond, the asked axes' own
 MOST_WORK = 20_000_000_000  # features³ × groups, beyond which every answer would take seconds
 KEPT = 8  # settled tallies that are remembered: a release is asked many things
-CAUTION = 1.0  # people for each answer of a question that stand for all cells being equal
+PSEUDO_COUNT = 1.0  # people for each answer of a question that stand for all cells being equal
 
 
 @dataclass(frozen=True)
@@ -230,10 +230,10 @@ class System:
 
     def _solve(self, counts: Floats) -> LeastSquares:  # (rows,)
         first = LeastSquares(self.design, self.summed(counts), self.design.offset)
-        chances = self._cautious(self.design.chances(first.means(counts)), first.people)
+        chances = self._shrunk(self.design.chances(first.means(counts)), first.people)
         return replace(first, chances=chances)
 
-    def _cautious(self, chances: Floats, people: Floats) -> Floats:  # (rows,) each
+    def _shrunk(self, chances: Floats, people: Floats) -> Floats:  # (rows,) each
         """Estimated chances made possible: at least what pure chance gives a row, at most what
         certainty does, and the nearer to equal cells the fewer people were asked. Answers that
         hardly anyone gave would else have hardly any error.
@@ -242,7 +242,7 @@ class System:
         gain = np.array([response.gain for response in self._responses])[self.pool]
         bounded = np.clip(chances, least, least + gain)
         bounded /= self.summed(bounded)
-        equal = CAUTION * self._sizes[self.pool]
+        equal = PSEUDO_COUNT * self._sizes[self.pool]
         return (people * bounded + equal * self.design.offset) / (people + equal)
 
 
@@ -414,12 +414,12 @@ class Questions(Dealt):
     def solve(self, counts: Counts) -> Counts:
         table = self._entries(counts)
         parts = [
-            self._votes(place).T @ part.reshape(-1, table.shape[-1])
+            self._contributions(place).T @ part.reshape(-1, table.shape[-1])
             for place, part in enumerate(table)
         ]
         return unbatched(np.stack(parts), counts, self.outputs, self.inputs)
 
-    def _votes(self, place: int) -> Floats:  # (entries, asked cells)
+    def _contributions(self, place: int) -> Floats:  # (entries, asked cells)
         """What each report adds to the estimate of each asked cell."""
         system, solution, (places, sums, even) = self.system, self._solutions[place], self._sums
         influence = solution.influence(places, sums)
@@ -430,10 +430,10 @@ class Questions(Dealt):
 
     def solve_adjoint(self, weights: Counts) -> Counts:
         table = batched(weights, self.inputs).reshape(len(self._shares), len(self._sums[2]), -1)
-        parts = [self._moves(place, part) for place, part in enumerate(table)]
+        parts = [self._influence(place, part) for place, part in enumerate(table)]
         return unbatched(np.stack(parts), weights, self.inputs, self.outputs)
 
-    def _moves(self, place: int, weights: Floats) -> Floats:  # (asked cells, n) -> (entries, n)
+    def _influence(self, place: int, weights: Floats) -> Floats:  # (asked cells, n) -> (entries, n)
         """How the estimates of w·x move with one more report of each kind.
 
         The people of each question divide its counts, so only how an answer differs from the mean
@@ -475,7 +475,7 @@ class Questions(Dealt):
         table = self._entries(counts)
         units = np.eye(len(self._sums[2]))
         squares = [
-            (self._moves(place, units) ** 2).T @ part.reshape(-1, table.shape[-1])
+            (self._influence(place, units) ** 2).T @ part.reshape(-1, table.shape[-1])
             for place, part in enumerate(table)
         ]
         return unbatched(np.stack(squares), counts, self.outputs, self.inputs)

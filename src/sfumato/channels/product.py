@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels.channel import Channel, Counts, Repeating, batched, is_settled, unbatched
+from sfumato.channels.channel import Channel, Counts, Repeating, batched, has_known_laws, unbatched
 from sfumato.channels.law import Replacement
 from sfumato.domain import Cells
 from sfumato.errors import ParameterError
@@ -270,7 +270,7 @@ class Product(Channel):
         )
 
     def settle(self, counts: Counts) -> Product:
-        known = list(map(is_settled, self.factors))
+        known = list(map(has_known_laws, self.factors))
         if all(known):
             return self
         return replace(

@@ -63,7 +63,8 @@ def query(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Answer SQL aggregates as if the truth were there, each with its standard error and interval.
+    """Answer SQL aggregates as if the truth were there, each with its interval and standard error
+    (of the blurring, with the people held fixed).
 
     Example: sfumato query census.parquet "SELECT sex, COUNT(*), AVG(age) FROM t
     WHERE hours BETWEEN 30 AND 60 GROUP BY sex"

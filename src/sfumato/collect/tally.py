@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels import Channel, Decoded
-from sfumato.channels.channel import Dealt, is_settled
+from sfumato.channels.channel import Dealt, has_known_laws
 from sfumato.collect.repeats import Repeats
 from sfumato.collect.synthetic_people import people
 from sfumato.counting.tables import TableCounter
@@ -356,7 +356,7 @@ def _range(channel: Channel) -> tuple[NDArray[Any], NDArray[Any]]:
     closed = channel.closed if isinstance(channel, Dealt) else None
     known = with_sums(np.zeros(shape) if closed is None else ~closed + 0.0) == 0
     low, high = np.ones(len(known)), np.zeros(len(known))
-    if not is_settled(channel) or len(known) * size > MOST_ENTRIES:
+    if not has_known_laws(channel) or len(known) * size > MOST_ENTRIES:
         return np.zeros(len(known)), np.ones(len(known))
     for cell in range(size):
         unit = np.zeros(size)

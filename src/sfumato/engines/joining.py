@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from sfumato.arguments import checked
 from sfumato.bits import Bits
-from sfumato.channels.channel import is_settled
+from sfumato.channels.channel import has_known_laws
 from sfumato.counting.sql import Dialect, Relation, SqlCounter
 from sfumato.counting.sql.dialect import Tree
 from sfumato.domain import Domain, Items
@@ -108,7 +108,7 @@ def _check_partners(left: Release, right: Release, found: int) -> None:
     if not found:
         raise DataError("no row of one release has a partner in the other")
     for source in (left, right):
-        if found < source.rows and not is_settled(source.mechanism.private_channel):
+        if found < source.rows and not has_known_laws(source.mechanism.private_channel):
             raise EstimationError(
                 f"{source.rows - found:,} of {source.rows:,} rows have no partner, and "
                 f"{source.mechanism.name} replaced values "

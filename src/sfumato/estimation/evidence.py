@@ -13,14 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels import Channel, NotLumpableError
-from sfumato.channels.channel import exact_axes, is_exact, is_settled, keep_of, own_axes, scatter
+from sfumato.channels.channel import (
+    exact_axes,
+    has_known_laws,
+    is_exact,
+    keep_of,
+    own_axes,
+    scatter,
+)
 from sfumato.channels.product import people_in, shown_at
 from sfumato.domain import Cells
 from sfumato.errors import Unanswerable
 
 MOMENTS = 1 << 22  # entries of the products of reports that are written down
 REMEMBERED_WEIGHTS, REMEMBERED_BYTES = 64, 1 << 14  # whose covariances are kept, and how long
-NONE = 1e-9  # a variance of less a person, beside the squares of the weights, is none
+NEGLIGIBLE = 1e-9  # variances below this × people × max w² count as 0
 
 
 class Evidence(ABC):
@@ -99,10 +106,11 @@ def _one_by_one(evidence: Evidence) -> NDArray[Any]:  # shape of the cells
 class CountEvidence(Evidence):
     """Reports counted cell by cell, undone through their channel.
 
-    With g = A⁻ᵀw, the estimate of w·x is g·y, with variance Σ_v y_v g_v² - Σ_u x̂_u (Aᵀg)_u² (rows
-    held fixed). Where a law was read off the same reports, g also holds how the estimate moves with
-    that law. That variance is unbiased, and may fall to nothing where few people report; then it is
-    the least that any truth has.
+    With g = A⁻ᵀw, the estimate of w·x is g·y, with variance Σ_v ŷ_v g_v² - Σ_u x̂_u (Aᵀg)_u² (rows
+    held fixed); ŷ is y, or what the channel expects where few were counted. Unbiasedness is Aᵀg =
+    w; where a law was estimated from the same reports, g includes how the estimate moves with that
+    law, and Aᵀg is computed. If the variance is 0 or below, the smallest variance that any truth
+    could have is used instead.
     """
 
     counts: NDArray[Any]  # outputs of the channel
@@ -115,7 +123,7 @@ class CountEvidence(Evidence):
 
     @cached_property
     def _known_laws(self) -> bool:
-        return is_settled(self.channel)
+        return has_known_laws(self.channel)
 
     @cached_property
     def total(self) -> NDArray[Any]:
@@ -127,14 +135,16 @@ class CountEvidence(Evidence):
         return people_in(self.channel, self.counts)
 
     @cached_property
-    def _weighing(self) -> NDArray[Any]:
+    def _expected_tally(self) -> NDArray[Any]:
         """The counts by which errors are weighed."""
         return np.asarray(self.settled.expected(self.counts))
 
     @cached_property
     def squares(self) -> NDArray[Any]:
         if self._known_laws:
-            return self._open_squares(self.settled.inverse_squared(self._weighing) - self.total)
+            return self._floored_squares(
+                self.settled.inverse_squared(self._expected_tally) - self.total
+            )
         return _one_by_one(self)
 
     def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
@@ -150,11 +160,11 @@ class CountEvidence(Evidence):
             if self._known_laws
             else self.settled.adjoint(left) * self.settled.adjoint(right)
         )
-        raw = (self._weighing[..., None] * left * right).sum(axis=reports)
+        raw = (self._expected_tally[..., None] * left * right).sum(axis=reports)
         return raw - (self.total[..., None] * expected).sum(axis=truths)
 
     def variances(self, weights: NDArray[Any]) -> NDArray[Any]:
-        return self._open(super().variances(weights), weights)
+        return self._floored(super().variances(weights), weights)
 
     def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
         if weights.nbytes > REMEMBERED_BYTES or len(self._covariances) >= REMEMBERED_WEIGHTS:
@@ -171,7 +181,7 @@ class CountEvidence(Evidence):
 
     def _covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
         found = self._estimated_matrix(weights)
-        np.fill_diagonal(found, self._open(np.diagonal(found), weights))
+        np.fill_diagonal(found, self._floored(np.diagonal(found), weights))
         return found
 
     def _estimated_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
@@ -182,41 +192,46 @@ class CountEvidence(Evidence):
             return self._scattered(influence) + flat.T @ (self._excess.reshape(-1, 1) * flat)
         expected = weights if self._known_laws else self.settled.adjoint(influence)
         influence, expected = influence.reshape(-1, number), expected.reshape(-1, number)
-        raw, mean = self._weighing.reshape(-1, 1) * influence, self.total.reshape(-1, 1) * expected
+        raw, mean = (
+            self._expected_tally.reshape(-1, 1) * influence,
+            self.total.reshape(-1, 1) * expected,
+        )
         if number == 1:  # too little work for threads
             return np.array([[float((influence * raw).sum() - (expected * mean).sum())]])
         return influence.T @ raw - expected.T @ mean
 
-    def _open_squares(self, found: NDArray[Any]) -> NDArray[Any]:
+    def _floored_squares(self, found: NDArray[Any]) -> NDArray[Any]:
         """The variances of single cells; cells of which it is known that nobody is there have
         none.
         """
         if self.exact:
             return found
         peopled = np.broadcast_to(self._alike > 0, found.shape)
-        cells = np.flatnonzero((found <= NONE * self._people) & peopled)
+        cells = np.flatnonzero((found <= NEGLIGIBLE * self._people) & peopled)
         if not len(cells):
             return found
         found = np.array(found)
         step = max(1, MOMENTS // max(found.size, 1))
         for some in np.split(cells, range(step, len(cells), step)):
-            found.ravel()[some] = self._open(found.ravel()[some], _units(found.shape, some))
+            found.ravel()[some] = self._floored(found.ravel()[some], _units(found.shape, some))
         return found
 
-    def _open(self, found: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:  # (n,) each
+    def _floored(self, found: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:  # (n,) each
         """The variances of n weighted sums, those that came out as nothing as the least that any
         truth has: of Σ_u x_u·scatter_u, the truth that scatters least for everyone.
         """
         reach = max(float(weights.max(initial=0)), -float(weights.min(initial=0)))
-        if self.exact or (found > NONE * self._people * reach**2).all():  # mostly, at little cost
+        if (
+            self.exact or (found > NEGLIGIBLE * self._people * reach**2).all()
+        ):  # mostly, at little cost
             return found
         largest = (weights**2).reshape(-1, weights.shape[-1]).max(axis=0, initial=0)
-        none = np.flatnonzero(found <= NONE * self._people * largest)
+        none = np.flatnonzero(found <= NEGLIGIBLE * self._people * largest)
         if not len(none):
             return found
         influence = self._influences(weights[..., none])
         scattered = np.asarray(scatter(self.settled, influence, influence))
-        scattered[scattered <= NONE * largest[none]] = 0  # by rounding
+        scattered[scattered <= NEGLIGIBLE * largest[none]] = 0  # by rounding
         least = scattered.min(axis=self._noisy, keepdims=True)
         found = np.array(found)
         found[none] = (self._alike[..., None] * least).reshape(-1, len(none)).sum(axis=0)
@@ -334,7 +349,7 @@ def with_known_laws(evidence: Evidence) -> Evidence:
     """The same evidence with laws that were read off the reports taken as known: its errors cost
     less, and leave out what those laws add.
     """
-    if not isinstance(evidence, CountEvidence) or is_settled(evidence.channel):
+    if not isinstance(evidence, CountEvidence) or has_known_laws(evidence.channel):
         return evidence
     return CountEvidence(evidence.counts, evidence.settled)
 

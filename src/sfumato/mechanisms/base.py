@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sfumato.arguments import checked
 from sfumato.bits import Bits
 from sfumato.channels import Channel, NotLumpableError, Product, Retain
-from sfumato.channels.channel import is_settled
+from sfumato.channels.channel import has_known_laws
 from sfumato.domain import Cells, Columns, Domain
 from sfumato.errors import DataError, ParameterError, PrivacyError, Unanswerable, listing
 from sfumato.mechanisms.capabilities import PartialScope, PredictsErrors
@@ -183,7 +183,7 @@ class Mechanism(ABC, Shown):
         codes = [_assigned(part, column) for part, column in zip(cells, columns, strict=True)]
         if within is not None:
             return safe_log(channel.mixed(codes, within, margins))
-        if not is_settled(channel) and margins is not None:
+        if not has_known_laws(channel) and margins is not None:
             channel = channel.settle(reduce(np.multiply.outer, margins))
         return safe_log(channel.to_dense())[np.ravel_multi_index(tuple(codes), channel.outputs)]
 
@@ -197,7 +197,7 @@ class Mechanism(ABC, Shown):
         gamma = float(self.guarantee.gamma)
         if self.private_reports != self.domain.private or gamma == math.inf:
             return None
-        if not is_settled(self.private_channel):
+        if not has_known_laws(self.private_channel):
             return None
         shown = axis_codes(reports)
         sizes = [axis.size for axis in self.domain.private.axes]

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels import Channel, Sizes
-from sfumato.channels.channel import is_settled, scatter
+from sfumato.channels.channel import has_known_laws, scatter
 from sfumato.channels.conditioning import condition
 from sfumato.domain import Attribute, Cells, Items, Numeric
 from sfumato.estimation.evidence import gathered, spread
@@ -74,7 +74,7 @@ def observed_variance(
         fine_weights = spread(weights, axes, merges, shape)
         held = gathered(np.ones(shape), axes, merges)
         truth = spread(shares / held, axes, merges, shape)
-    known = is_settled(seen.channel)
+    known = has_known_laws(seen.channel)
     channel = seen.channel.settle(seen.channel.apply(truth) if known else truth)
     influence = np.asarray(channel.solve_adjoint(fine_weights))
     return float((truth * scatter(channel, influence, influence)).sum())
@@ -98,7 +98,7 @@ def itemset_condition(mechanism: Mechanism, items: Sequence[Item]) -> float:
     if not isinstance(seen.tally, CellTally):
         return math.inf
     channel = seen.channel
-    if not is_settled(channel):
+    if not has_known_laws(channel):
         channel = channel.settle(np.ones(channel.inputs))
     return condition(channel)
 
