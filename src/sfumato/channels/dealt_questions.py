@@ -28,7 +28,7 @@ from sfumato.memory import Recent
 FULL = 2000  # features up to which all questions are solved together; beyond, the asked axes' own
 MOST_WORK = 20_000_000_000  # features³ × groups, beyond which every answer would take seconds
 KEPT = 8  # settled tallies that are remembered: a release is asked many things
-PSEUDO_COUNT = 1.0  # people for each answer of a question that stand for all cells being equal
+PSEUDO_COUNT = 1.0  # per answer, shrinking fitted chances towards uniform
 
 
 @dataclass(frozen=True)
