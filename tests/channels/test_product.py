@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.channels.laws import check_channel, close
 from tests.channels.test_dense import random_matrix
+from tests.mechanisms.added.sampled import Sampled
 
-from sfumato.channels import Dense, Law, OwnLaw, Product, Retain, Sampled
+from sfumato.channels import Dense, Law, OwnLaw, Product, Retain
 from sfumato.channels.channel import has_known_laws
 from sfumato.channels.conditioning import condition
 from sfumato.errors import ParameterError

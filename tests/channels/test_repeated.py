@@ -9,8 +9,9 @@ from math import comb
 import numpy as np
 import pytest
 from tests.channels.laws import BATCHES, close
+from tests.mechanisms.added.sampled import Sampled
 
-from sfumato.channels import Channel, CutBaskets, CutRecords, Product, Retain, Sampled, Unary
+from sfumato.channels import Channel, CutBaskets, CutRecords, Product, Retain, Unary
 from sfumato.channels.channel import scatter
 from sfumato.channels.margins import margin_consistent
 from sfumato.channels.subset import SubsetBits

@@ -8,7 +8,6 @@ from sfumato.channels.item_counts import Sizes
 from sfumato.channels.law import Law, OwnLaw
 from sfumato.channels.product import Product
 from sfumato.channels.retain import Retain
-from sfumato.channels.sampled import Sampled
 from sfumato.channels.unary_bits import Unary
 from sfumato.channels.window import Windowed
 
@@ -23,7 +22,6 @@ __all__ = [
     "OwnLaw",
     "Product",
     "Retain",
-    "Sampled",
     "Sizes",
     "Unary",
     "Windowed",

@@ -8,8 +8,9 @@ from itertools import combinations
 from typing import Any, Self
 
 import numpy as np
+from tests.mechanisms.added.sampled import Sampled
 
-from sfumato.channels import Retain, Sampled
+from sfumato.channels import Retain
 from sfumato.domain import Category, Cells, Columns, Domain, code_dtype
 from sfumato.errors import Unanswerable
 from sfumato.mechanisms.base import Mechanism, Within, every_cell, rows_of, safe_log
