@@ -133,7 +133,7 @@ def test_a_table_too_wide_goes_on_below() -> None:
     figures = [f"{number:,} ± {number}" for number in range(100_000, 100_009)]
     names = [f"average {place}" for place in range(9)]
     words = "a rule of several words, which may be broken → as it needs room"
-    shown = seen(print_table, ("rule", *names), [(words, *figures)], left=1)
+    shown = seen(print_table, ("rule", *names), [(words, *figures)])
     assert all(part in shown for part in (*figures, *names))
     assert widest(shown) <= WIDTH and shown.count("rule ") > 1
 

@@ -487,7 +487,7 @@ def test_a_clock_that_jumps_moves_days_and_nothing_else(tmp_path, folder, monkey
     path.write_text("opens = 2030-01-10\ncloses = 2030-01-20\n" + CAMPAIGN)
     store = str(tmp_path / "dated.db")
     now = [date(2030, 1, 15)]
-    for place in ("server.collector", "store.base", "store.sqlite"):
+    for place in ("server.collector", "store.store", "store.sqlite_store"):
         monkeypatch.setattr(f"sfumato.collect.{place}.utc_today", lambda: now[0])
     monkeypatch.setattr(time, "time", lambda: 0.0)  # whoever looked at it would be astray
     with speaking(path, store, limited=True) as speaker:
