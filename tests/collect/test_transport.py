@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from sfumato.collect.transport import Address, CollectorError, Transport
+from sfumato.collect.transport import Address, CollectorError, Transport, _connected
 from sfumato.errors import ParameterError
 
 PLAIN = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
@@ -21,6 +21,11 @@ ODD = {
     "chunks of HTTP/1.0": b"HTTP/1.0" + CHUNKS,
     "chunks of HTTP/1.00": b"HTTP/1.00" + CHUNKS,
     "a coding of its own": PLAIN.replace(b"Content-Length: 2", b"Transfer-Encoding: x, chunked"),
+    "an LF alone behind a chunk": b"HTTP/1.1" + CHUNKS.replace(b"{}\r\n0", b"{}\n00"),
+    "an extension of a chunk": b"HTTP/1.1" + CHUNKS.replace(b"\n2\r", b"\n2;<script>\r"),
+    "a size with a sign": b"HTTP/1.1" + CHUNKS.replace(b"\n2\r", b"\n+2\r"),
+    "a size with an LF alone": b"HTTP/1.1" + CHUNKS.replace(b"\n2\r\n", b"\n2\n"),
+    "a trailer": b"HTTP/1.1" + CHUNKS[:-2] + b"Refresh: 0\r\n\r\n",
     "a line of nonsense": PLAIN.replace(b"\r\n\r\n", b"\r\nRefresh : 0\r\n\r\n"),
 }
 
@@ -50,8 +55,9 @@ def test_what_browsers_may_read_otherwise_is_odd(octets: bytes) -> None:
         assert Transport(Address.parse(url), patience=0.0).look("/c", {}).odd
 
 
-def test_a_plain_answer_is_not_odd() -> None:
-    with answering(PLAIN) as url:
+@pytest.mark.parametrize("plain", [PLAIN, b"HTTP/1.1" + CHUNKS])
+def test_a_plain_answer_is_not_odd(plain: bytes) -> None:
+    with answering(plain) as url:
         found = Transport(Address.parse(url), patience=0.0).look("/c", {})
         assert (found.odd, found.body) == (False, b"{}")
 
@@ -86,3 +92,21 @@ def test_a_last_dot_of_another_script_is_no_other_account() -> None:
     assert {Address.parse(f"https://example.org{dot}/c").server for dot in ("", ".", "。")} == {
         "https://example.org"
     }
+
+
+def test_all_addresses_of_a_name_share_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server's own DNS decides how many there are: 23 of them took 696 s."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
+        place = full.getsockname()
+        waiting = [socket.socket() for _ in range(4)]  # the queue is full: nobody else is answered
+        for each in waiting:
+            each.setblocking(False)
+            each.connect_ex(place)
+        found = (socket.AF_INET, socket.SOCK_STREAM, 0, "", place)
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [found] * 9)
+        begun = time.monotonic()
+        with pytest.raises(OSError):
+            _connected(("many.example", 80), 0.4)
+        assert time.monotonic() - begun < 2
+        for each in waiting:
+            each.close()

@@ -28,6 +28,7 @@ LIMITED_PATIENCE = 180.0  # with a server that says when the next minute's repor
 TIMEOUT, DEADLINE = 30.0, 120.0  # seconds without a byte, and for a whole answer
 LATE = 598  # the status of an answer that did not end; it is not asked for again
 MOST_ANSWER = 64 << 20  # bytes of an answer that are read
+LONGEST_SIZE_LINE = 16  # bytes of the line before a chunk
 USUAL_PORTS = {"http": 80, "https": 443}
 LOOPBACK = "127.0.0.1"  # stands for every name by which a machine calls itself
 # Names by which machines call themselves, and where IPv6 holds an address of IPv4: as it was once
@@ -219,6 +220,9 @@ class Transport:
             found = b"" if odd else answer.read(MOST_ANSWER)
             if answer.will_close or not answer.isclosed():
                 self.close()
+        except _OddChunks:
+            self.close()
+            odd, found = True, b""
         except (OSError, http.client.HTTPException) as error:
             self.close()
             if not late.is_set():
@@ -247,6 +251,7 @@ class Transport:
             context = ssl.create_default_context()
             connection = http.client.HTTPSConnection(host, port, timeout=timeout, context=context)
         connection.response_class = _Response
+        connection._create_connection = _connected  # type: ignore[attr-defined]
         return connection
 
     def _unreached(self, error: Exception) -> CollectorError:
@@ -263,13 +268,63 @@ class Transport:
             self._connection = None
 
 
+class _OddChunks(http.client.HTTPException):
+    """Chunks that a browser may cut otherwise than Python does."""
+
+
 class _Response(http.client.HTTPResponse):
-    """An answer that keeps its version as it was written: Python takes HTTP/1.00 for HTTP/1.1."""
+    """An answer that keeps its version as it was written (Python takes HTTP/1.00 for HTTP/1.1), and
+    whose chunks are written in the one way that all read alike: a size in hexadecimal digits, CRLF
+    behind it and behind the data, no extension and no trailer. Python by itself takes any two bytes
+    for the CRLF behind data, so that a server could write one page for it and another for browsers.
+    """
+
+    fp: Any
+
+    def _read_next_chunk_size(self) -> int:
+        line = self.fp.readline(LONGEST_SIZE_LINE)
+        if not re.fullmatch(rb"[0-9A-Fa-f]{1,8}\r\n", line):
+            raise _OddChunks
+        return int(line, 16)
+
+    def _get_chunk_left(self) -> int | None:
+        left: int | None = self.chunk_left
+        if left:
+            return left
+        if left is not None and self.fp.read(2) != b"\r\n":
+            raise _OddChunks
+        left = self._read_next_chunk_size()
+        if left == 0:
+            if self.fp.readline(LONGEST_SIZE_LINE) != b"\r\n":
+                raise _OddChunks
+            self._close_conn()  # type: ignore[attr-defined]
+            left = None
+        self.chunk_left = left
+        return left
 
     def _read_status(self) -> tuple[str, int, str]:
         version, status, reason = super()._read_status()  # type: ignore[misc]
         self.exactly = version
         return version, status, reason
+
+
+def _connected(address: tuple[str, int], timeout: float, *_: Any) -> socket.socket:
+    """A connection to the first address of a name that takes one; all of them share the time, since
+    whoever owns the name decides how many it has.
+    """
+    end, error = time.monotonic() + timeout, OSError("it has no address")
+    for family, kind, protocol, _name, place in socket.getaddrinfo(*address, 0, socket.SOCK_STREAM):
+        opened = socket.socket(family, kind, protocol)
+        try:
+            opened.settimeout(max(end - time.monotonic(), 0.001))
+            opened.connect(place)
+        except OSError as failed:
+            opened.close()
+            error = failed
+        else:
+            opened.settimeout(timeout)
+            return opened
+    raise error
 
 
 def _hang_up(connection: http.client.HTTPConnection, late: threading.Event) -> None:
