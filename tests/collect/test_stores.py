@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from datetime import date, timedelta
@@ -605,3 +606,22 @@ def test_what_arrives_together_is_written_in_the_order_of_the_ids(
 
 def _id_in(cell: bytes, rank: dict[bytes, int]) -> bytes | None:
     return next((cell[s : s + 16] for s in range(12) if cell[s : s + 16] in rank), None)
+
+
+@pytest.mark.parametrize("row", ["x'00','read','l','not a day'", "'abc','read','l',null"])
+def test_a_token_that_is_none_is_one_line(tmp_path: Path, row: str) -> None:
+    path = tmp_path / "s.db"
+    open_store(str(path), create=True).close()
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(f"INSERT INTO token VALUES ({row})")
+    with contextlib.closing(open_store(str(path))) as store, pytest.raises(StoreError):
+        store.tokens()
+
+
+@pytest.mark.parametrize("beside", ["-journal", "-wal", "-shm"])
+def test_a_pipe_beside_a_store_is_not_waited_for(tmp_path: Path, beside: str) -> None:
+    path = tmp_path / "s.db"
+    open_store(str(path), create=True).close()
+    os.mkfifo(f"{path}{beside}")
+    with pytest.raises(FileError, match="is a pipe"):
+        open_store(str(path))

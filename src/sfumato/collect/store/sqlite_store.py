@@ -341,7 +341,8 @@ class _KnownIdError(Exception):
 
 def _connect(path: str) -> sqlite3.Connection:
     # Autocommit: transactions are begun by hand. Any thread may use a connection, one at a time.
-    check_file(Path(path), f"'{path}'")
+    for beside in ("", "-journal", "-wal", "-shm"):  # SQLite opens these too
+        check_file(Path(path + beside), f"'{path}{beside}'")
     return sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
 
 

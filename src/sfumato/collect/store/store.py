@@ -276,9 +276,11 @@ class SqlStore(ABC):
 
 def _token(row: Sequence[Any]) -> Token:
     digest, role, label, expires = row
-    return Token(
-        bytes(digest), role, label, None if expires is None else date.fromisoformat(str(expires))
-    )
+    try:
+        day = None if expires is None else date.fromisoformat(str(expires))
+        return Token(bytes(digest), role, label, day)
+    except (TypeError, ValueError):
+        raise StoreError("a token in this store is not as Sfumato writes one") from None
 
 
 def token_digest(token: str) -> bytes:
