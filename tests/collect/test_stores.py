@@ -625,3 +625,27 @@ def test_a_pipe_beside_a_store_is_not_waited_for(tmp_path: Path, beside: str) ->
     os.mkfifo(f"{path}{beside}")
     with pytest.raises(FileError, match="is a pipe"):
         open_store(str(path))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';"
+        "CREATE TRIGGER t BEFORE INSERT ON report FOR EACH ROW EXECUTE FUNCTION f()",
+        "CREATE RULE r AS ON INSERT TO report DO INSTEAD NOTHING",
+        "ALTER TABLE report ADD COLUMN at timestamptz DEFAULT now()",
+        "ALTER TABLE report SET UNLOGGED",
+        "ALTER TABLE report ALTER COLUMN body TYPE text USING ''",
+        "ALTER TABLE report ENABLE ROW LEVEL SECURITY",
+    ],
+)
+def test_a_database_that_does_more_than_keep_reports_is_refused(
+    postgres_database: str, change: str
+) -> None:
+    psycopg = pytest.importorskip("psycopg")
+    open_store(postgres_database, create=True).close()
+    open_store(postgres_database).close()
+    with psycopg.connect(postgres_database, autocommit=True) as connection:
+        connection.execute(change)
+    with pytest.raises(StoreError):
+        open_store(postgres_database)

@@ -63,8 +63,9 @@ def query(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Answer SQL aggregates as if the truth were there, each with its interval and standard error
-    (of the blurring, with the people held fixed).
+    """Answer SQL aggregates as if the truth were there, each with its standard error and interval.
+
+    The standard error is that of the blurring, with the people held fixed.
 
     Example: sfumato query census.parquet "SELECT sex, COUNT(*), AVG(age) FROM t
     WHERE hours BETWEEN 30 AND 60 GROUP BY sex"

@@ -56,6 +56,16 @@ TABLES = {"campaign", "report", "withdrawn", "daily", "token"}
 UNSEEN = """CREATE TABLE unseen(campaign integer, id bytea, day date NOT NULL,
     CONSTRAINT unseen_key PRIMARY KEY(campaign, id))"""
 
+# Behind a view may stand work without end, behind a trigger or a rule anything; an unlogged table
+# is emptied by a crash, and one more column may keep when a report came.
+KINDS = """SELECT ours, concat(relkind, relpersistence, relhastriggers, relhasrules, relrowsecurity)
+    FROM unnest(%s::text[]) AS ours JOIN pg_class ON pg_class.oid = to_regclass(ours)"""
+PLAIN = "rpfff"  # an ordinary table, kept, without triggers, rules or row security
+COLUMNS = """SELECT string_agg(concat(attname, ' ', format_type(atttypid, atttypmod), atthasdef),
+    ', ' ORDER BY attnum) FROM pg_attribute
+    WHERE attrelid = 'report'::regclass AND attnum > 0 AND NOT attisdropped"""
+REPORT_COLUMNS = "campaign integerf, id byteaf, body byteaf"
+
 
 class PostgresStore(SqlStore):
     """A database that several workers share; each has its own connections."""
@@ -94,15 +104,13 @@ class PostgresStore(SqlStore):
                 cursor.execute(UNSEEN)
             cursor.execute("SELECT max(value) FROM sfumato_meta WHERE key = 'version'")
             version = _one(cursor)[0]
-            # Behind a view may stand work without end.
-            cursor.execute(
-                "SELECT ours, relkind::text FROM unnest(%s::text[]) AS ours JOIN pg_class"
-                " ON pg_class.oid = to_regclass(ours)",
-                ([*TABLES, "unseen"],),
-            )
+            cursor.execute(KINDS, ([*TABLES, "unseen"],))
             kinds = dict(cursor.fetchall())
-            if version is None or not kinds.keys() >= TABLES or set(kinds.values()) != {"r"}:
+            if version is None or not kinds.keys() >= TABLES or set(kinds.values()) != {PLAIN}:
                 raise StoreError(f"{self.where} is no store of campaigns")
+            cursor.execute(COLUMNS)
+            if _one(cursor)[0] != REPORT_COLUMNS:
+                raise StoreError(f"{self.where}: the table of reports is not as Sfumato's is")
             if version != str(VERSION):
                 raise StoreError(f"{self.where} is a store of version {version}, not {VERSION}")
             cursor.execute("SHOW track_commit_timestamp")
