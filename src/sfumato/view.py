@@ -20,12 +20,9 @@ from sfumato.errors import ParameterError
 # A number in words: 48,842 or 1.2e+08 or 3.1 % or 0.12 ± 0.01 or ± 0.01, or the dash of none.
 _NUMBER = r"-?[\d,.]+(e[+-]?\d+)?( ?%)?"
 _BOTH = rf"\[{_NUMBER}, {_NUMBER}\]|{_NUMBER} – {_NUMBER}"  # the ends of an interval
-_ONE = rf"(\* )?{_NUMBER}( (± {_NUMBER}|± ∞|exact|\(model\)))?"  # a mark may stand before it
+_ONE = rf"{_NUMBER}( (± {_NUMBER}|± ∞|exact|\(model\)))?"
 _FIGURE = re.compile(rf"|–|∞|exact|{_ONE}|± {_NUMBER}|{_BOTH}")
-LISTED, DRAWN = (
-    200,
-    20,
-)  # lines of the longest table, points of the fullest picture, that people see
+LISTED, DRAWN = 200, 20  # what people see at most: lines of a table, points of a picture
 EXACT = 1e-9  # relative errors below are rounding, not noise
 
 

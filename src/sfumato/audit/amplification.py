@@ -24,9 +24,10 @@ from sfumato.domain import Columns, Domain, Items, as_bits
 from sfumato.errors import Unanswerable
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.bitflip import as_baskets, reported_items
+from sfumato.printable import json_number
 from sfumato.privacy.guarantee import Guarantee, rounded_up
 from sfumato.randomness import Keystream
-from sfumato.renderers.frames import json_fields, json_number
+from sfumato.renderers.frames import json_fields
 
 DRAWS = 100_000  # of each chosen record
 CHOSEN = 4  # records far from each other that are perturbed again and again

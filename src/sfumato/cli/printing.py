@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from sfumato.view import View
 
 R = TypeVar("R", bound="Reader")
-GAP = 2  # blanks between the columns of a table
-LEAST_WORDS = 28  # letters that a column of words has before it is broken; figures are shorter
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -119,7 +117,8 @@ def progress_bar(title: str) -> Iterator[Callable[[int, float | None], None] | N
     if not sys.stderr.isatty():
         yield None
         return
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
 
     columns = (
         TextColumn(title),
@@ -128,7 +127,7 @@ def progress_bar(title: str) -> Iterator[Callable[[int, float | None], None] | N
         TextColumn("{task.fields[rows]:,} rows"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
+    with Bars(*columns, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=1.0, rows=0)
         yield lambda rows, fraction: bar.update(task, completed=fraction or 0.0, rows=rows)
 
@@ -141,7 +140,8 @@ def telling() -> Iterator[Progress]:
     if not sys.stderr.isatty():
         yield silent
         return
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
 
     shown = (
         TextColumn("{task.description}"),
@@ -149,7 +149,7 @@ def telling() -> Iterator[Progress]:
         TextColumn("{task.fields[share]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*shown, console=console(stderr=True), transient=True) as bar:
+    with Bars(*shown, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task("reading …", total=None, share="")
         done: float | None = None
 

@@ -24,8 +24,9 @@ from sfumato.mechanisms.base import Mechanism
 from sfumato.plan.prediction import Item, itemset_variance
 from sfumato.plan.sample_sizes import SampleSizes
 from sfumato.plan.workload import ASSUMPTIONS
+from sfumato.printable import json_number
 from sfumato.privacy.guarantee import Gamma, Guarantee, rounded_up
-from sfumato.renderers.frames import json_number, json_value
+from sfumato.renderers.frames import json_value
 from sfumato.result import Result, Shown
 from sfumato.view import Chart, ColumnView, TableView, View
 

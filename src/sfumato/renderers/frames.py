@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from math import isfinite
 from typing import Any
 
 import numpy as np
 
 from sfumato.errors import MissingExtraError
+from sfumato.printable import json_number
 from sfumato.view import ColumnView, TableView
 
 
@@ -74,15 +74,6 @@ def as_polars(table: Any) -> Any:
             "Polars is not installed", extra="polars", instead="use to_arrow()"
         ) from None
     return polars.from_arrow(table)
-
-
-def json_number(value: float) -> float | None:
-    """The number as JSON may hold it, which has neither infinity nor "not a number".
-
-    >>> json_number(0.5), json_number(float("inf"))
-    (0.5, None)
-    """
-    return float(value) if isfinite(value) else None
 
 
 def json_value(value: Any) -> Any:

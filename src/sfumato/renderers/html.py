@@ -14,7 +14,7 @@ from typing import Any
 from sfumato.errors import MissingExtraError
 from sfumato.printable import plain
 from sfumato.renderers.picture import figure_html
-from sfumato.renderers.sparkline import spans
+from sfumato.renderers.sparkline import around, spans
 from sfumato.renderers.text import interval_head
 from sfumato.view import LISTED, Chart, ColumnView, TableView, View, is_figure, shown
 
@@ -182,7 +182,12 @@ def _columns(column: ColumnView, most: int) -> Iterator[tuple[str, list[str]]]:
         return
     if any(ends := column.interval_cells):
         yield _column(interval_head(column.level), ends)
-    drawn = [(value, *ends) for value, ends in zip(column.values, column.intervals, strict=True)]
+    if column.ends is None and column.stderr is not None:
+        drawn = around(column.values, column.stderr, column.reach)
+    else:
+        drawn = [
+            (value, *ends) for value, ends in zip(column.values, column.intervals, strict=True)
+        ]
     words = column.words or "{:,.4g}".format
     pictures = spans(drawn, zero=column.counts, mark=column.mark, words=words)
     head = "" if column.mark is None else f"dashed: {words(column.mark)}"
@@ -201,7 +206,7 @@ def _cell(tag: str, words: str, right: bool, long: bool) -> str:
     look = (' scope="col"' if tag == "th" else "") + (f' class="{kind}"' if kind else "")
     safe = _words(words)
     if right and tag == "td":  # where a phone breaks it, it breaks before the error
-        safe = safe.replace("± ", "±\N{NO-BREAK SPACE}").replace("* ", "*\N{NO-BREAK SPACE}")
+        safe = safe.replace("± ", "±\N{NO-BREAK SPACE}")
     return f"<{tag}{look}>{safe}</{tag}>"
 
 

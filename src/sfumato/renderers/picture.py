@@ -53,10 +53,10 @@ def bars(
     """Paired bars of a quantity, before and after."""
     pairs = [
         f"{label}: {_figure(old)} {called[0]}, {_figure(new)} {called[1]}"
-        for label, old, new in zip(labels, before, after, strict=True)
+        for label, old, new in zip(labels[:TOLD], before[:TOLD], after[:TOLD], strict=True)
     ]
     draw = partial(plots.risk, labels, before, after, quantity=what, called=called, **look)
-    return Chart(draw, caption, plain(_listed(f"Paired bars of {what}", pairs)))
+    return Chart(draw, caption, _listed(f"Paired bars of {what}", pairs, len(labels)))
 
 
 def lines(
@@ -81,16 +81,16 @@ def points_told(what: str, labels: Sequence[str], value: Any, stderr: Any) -> st
         f"{label}: {_figure(v)}"
         if exact or math.isnan(v)
         else f"{label}: {_figure(v)} ± {_figure(e)}"
-        for label, v, e in zip(labels, value, stderr, strict=True)
+        for label, v, e in zip(labels[:TOLD], value[:TOLD], stderr[:TOLD], strict=True)
     ]
     drawn = ", exact" if exact else " ± standard error, drawn with 95 % intervals"
-    return plain(_listed(what + drawn, told))
+    return _listed(what + drawn, told, len(labels))
 
 
-def _listed(start: str, parts: Sequence[str]) -> str:
-    rest = len(parts) - TOLD
-    told = "; ".join(parts[:TOLD])
-    return f"{start}: {told}" + (f"; and {rest} more" if rest > 0 else "")
+def _listed(start: str, told: Sequence[str], number: int) -> str:
+    """What is told of so many figures."""
+    rest = number - len(told)
+    return plain(f"{start}: {'; '.join(told)}" + (f"; and {rest} more" if rest > 0 else ""))
 
 
 def _figure(value: float) -> str:

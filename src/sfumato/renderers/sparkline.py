@@ -1,4 +1,4 @@
-"""Glances: small pictures in the tables of a notebook, one a line on an axis that all lines share.
+"""Sparklines: small pictures in tables, one per line on an axis that all lines share.
 
 They are SVG written by hand, so that looking at a result loads no drawing library, and they take
 the colour of the text beside them, light or dark.
@@ -16,22 +16,16 @@ MIDDLE, CAP = HEIGHT / 2, 3
 Span = tuple[float, float, float]  # a value, and the ends of the line through it
 
 
-class Glance(str):
-    """A picture as HTML, which a table takes as it is."""
-
-    __slots__ = ()
-
-
 def spans(
     lines: Iterable[Span],
     *,
     zero: bool = True,
     mark: float | None = None,
     words: Callable[[float], str] = "{:,.4g}".format,
-) -> list[Glance]:
-    """A picture a line: the value as a dot, its interval as a line through it. The axis holds all
-    of them, 0 if `zero`, and `mark`, which is drawn dashed; what is undefined stays empty, and
-    `words` say the numbers to whoever cannot see.
+) -> list[str]:
+    """A picture per line, as HTML: the value as a dot, its interval as a line through it. The axis
+    holds all of them, 0 if `zero`, and `mark`, which is drawn dashed; what is undefined stays
+    empty, and `words` say the numbers to whoever cannot see.
 
     >>> [len(picture) > 0 for picture in spans([(2.0, 1.0, 3.0), (math.nan, math.nan, math.nan)])]
     [True, False]
@@ -41,7 +35,7 @@ def spans(
     fixed = [0.0] * zero + ([] if mark is None else [mark])
     axis = _Axis(known + fixed)
     ground = "".join(_rule(axis.place(at), dashed=at == mark) for at in dict.fromkeys(fixed))
-    return [Glance(_picture(axis, line, ground, words)) for line in shown]
+    return [_picture(axis, line, ground, words) for line in shown]
 
 
 def around(values: Iterable[float], stderr: Iterable[float], reach: float = 1.96) -> list[Span]:
