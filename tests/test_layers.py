@@ -16,7 +16,7 @@ LAYERS = (
     ("lazy",),
     ("errors",),
     ("arguments",),
-    ("interruption", "memory", "printable", "progress", "untrusted", "view"),
+    ("interruption", "memory", "one_thread", "printable", "progress", "untrusted", "view"),
     ("address",),
     ("files", "plots"),
     ("renderers",),

@@ -71,6 +71,46 @@ def test_a_report_says_the_number_on_average():
     assert np.allclose(shape.matrix.T @ told, np.arange(10))
 
 
+@pytest.mark.parametrize("values", [2, 3, 10, 256])
+def test_a_report_says_the_square_of_the_number_on_average(values):
+    shape = Shape(values=values, length=4, a=19, b=1)
+    told = shape.square(np.arange(shape.reports))
+    assert np.allclose(shape.matrix.T @ told, np.arange(values) ** 2, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [Piecewise, SquareWave])
+def test_a_sum_of_a_whole_column_needs_no_law(kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Value and error are those of the law, which is moved to have the mean of the reports, though
+    none is fitted; and nothing is assumed.
+    """
+    truth = Table(Domain((FINE, SEX)), (people(6000, FINE.size), np.arange(6000, dtype="u1") % 2))
+    release = sf.perturb(truth, kind.promising(ASKED, truth.domain), seeded(3))
+    cells = [FINE.cells_by_cuts([]), SEX.cells()]
+    law = release.moments([FINE.cells_by_cuts([5000]), SEX.cells()], 0)
+    weights = np.zeros((2, 2, 3, 2))
+    weights[:, 0, 1, 0] = weights[:, 1, 1, 1] = 1
+    values, errors = law.about(5000.0)[..., 1].sum(axis=0), law.covariance_matrix(weights, 5000.0)
+    monkeypatch.setattr(smooth, "grid_counts", None)
+    linear = release.moments(cells, 0)
+    assert np.allclose(linear.about(5000.0, squares=False)[0, :, 1], values)
+    found = linear.covariance_matrix(weights[:1], 5000.0)
+    assert np.allclose(np.sqrt(np.diag(found)), np.sqrt(np.diag(errors)), rtol=0.03)
+    assert found[0, 1] == 0
+    rows = list(sf.query(release, "SELECT sex, AVG(weight) AS a FROM t GROUP BY sex"))
+    assert all(row["a"].assumes is None and row["a"].stderr > 0 for row in rows)
+
+
+def test_means_of_reports_are_off_by_as_much_as_is_stated() -> None:
+    """Also where only some people are asked about the number: 150 perturbations, no law."""
+    truth = Table(Domain((FINE, AGE)), (people(400, FINE.size), people(400, AGE.size)))
+    mechanism, off = SquareWave.promising(ASKED, truth.domain), []
+    for seed in range(150):
+        release = sf.perturb(truth, mechanism, seeded(seed))
+        answer = next(iter(sf.query(release, "SELECT AVG(weight) AS a FROM t")))["a"]
+        off.append((answer.value - truth.columns[0].mean()) / answer.stderr)
+    assert abs(np.mean(off)) < 0.4 and 0.72 < np.std(off) < 1.28  # one seed in 10^6
+
+
 def test_the_likeliest_law_is_that_of_a_plain_optimiser():
     from scipy.optimize import minimize
 

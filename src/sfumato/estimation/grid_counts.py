@@ -12,6 +12,7 @@ import numpy as np
 from sfumato.channels.window import Shape
 from sfumato.estimation.grid_law import Floats, GridLaw, fitted
 from sfumato.estimation.heaping import Heaping
+from sfumato.one_thread import one_thread
 
 
 def _among(found: Floats, variance: Floats) -> Floats:  # (values, values)
@@ -42,6 +43,7 @@ class GridCounts:
         return fitted(self.shape, self.counts.tobytes(), self.heapings)
 
     @cached_property
+    @one_thread()
     def _moments(self) -> tuple[Floats, Floats]:
         """Averaged over the laws; how their means differ is part of the covariance."""
         parts = [(weight, *self._with_mean(*self._under(law))) for weight, law in self._laws]

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from sfumato.channels.window import Shape
 from sfumato.errors import EstimationError
 from sfumato.estimation.heaping import Heaping
+from sfumato.one_thread import one_thread
 
 Floats = NDArray[np.float64]
 
@@ -450,6 +451,7 @@ def _best(fits: Sequence[GridLaw]) -> float:
 
 
 @lru_cache(maxsize=64)
+@one_thread()
 def fitted(
     shape: Shape, counts: bytes, heapings: tuple[Heaping, ...] = ()
 ) -> tuple[tuple[float, GridLaw], ...]:

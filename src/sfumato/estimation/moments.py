@@ -51,8 +51,13 @@ class PowerSums(Protocol):
     sums about anything else would cancel.
     """
 
-    def about(self, centre: float) -> NDArray[Any]:  # (*cells, 3)
-        """The estimated sums of (number - centre)^p, p = 0, 1, 2, in each cell."""
+    def assumes(self, squares: bool) -> str | None:
+        """What the sums suppose beyond the reports, with those of the squares or without them."""
+
+    def about(self, centre: float, squares: bool = True) -> NDArray[Any]:  # (*cells, 3)
+        """The estimated sums of (number - centre)^p, p = 0, 1, 2, in each cell; those of the
+        squares only if they are needed, for they may cost more.
+        """
 
     def covariance_matrix(
         self, weights: NDArray[Any], centre: float
@@ -71,11 +76,14 @@ class KnownSums:
     spreads: NDArray[Any]  # (*cells, 4): rows, their sum, their centre, squares about it
     copies: int = 1
 
-    def about(self, centre: float) -> NDArray[Any]:
-        rows, total, middle, squares = np.moveaxis(self.spreads, -1, 0)
+    def assumes(self, squares: bool) -> str | None:
+        return None
+
+    def about(self, centre: float, squares: bool = True) -> NDArray[Any]:
+        rows, total, middle, about_it = np.moveaxis(self.spreads, -1, 0)
         shift = middle - centre
         first = total - centre * rows
-        second = squares + shift * (2 * (total - middle * rows) + shift * rows)
+        second = about_it + shift * (2 * (total - middle * rows) + shift * rows)
         return np.stack([rows, first, second], axis=-1) / self.copies
 
     def covariance_matrix(self, weights: NDArray[Any], centre: float) -> NDArray[Any]:
@@ -153,7 +161,10 @@ class Moments:
         """The estimated sums of the powers 0, 1, 2 of z in each cell."""
         return np.moveaxis(self._totals[..., : POWERS + 1], -2, self.axis) / self.copies
 
-    def about(self, centre: float) -> NDArray[Any]:  # (*cells, 3)
+    def assumes(self, squares: bool) -> str | None:
+        return None
+
+    def about(self, centre: float, squares: bool = True) -> NDArray[Any]:  # (*cells, 3)
         """The estimated sums of (number - centre)^p, p = 0, 1, 2, in each cell."""
         return self._value @ self.scale.powers(centre).T
 

@@ -138,9 +138,12 @@ class SummedMoments:
 
     parts: tuple[PowerSums, ...]
 
-    def about(self, centre: float) -> NDArray[Any]:  # (*cells, 3)
+    def assumes(self, squares: bool) -> str | None:
+        return next(filter(None, (part.assumes(squares) for part in self.parts)), None)
+
+    def about(self, centre: float, squares: bool = True) -> NDArray[Any]:  # (*cells, 3)
         """The estimated sums of (number - centre)^p, p = 0, 1, 2, in each cell."""
-        return np.sum([part.about(centre) for part in self.parts], axis=0)
+        return np.sum([part.about(centre, squares) for part in self.parts], axis=0)
 
     def covariance_matrix(
         self, weights: NDArray[Any], centre: float

@@ -44,7 +44,14 @@ class SmoothEvidence(Evidence):
     channel: Windowed
 
     @property
+    def whole(self) -> bool:
+        """Whether everyone of a group is in one cell: how many they are is known."""
+        return len(self.channel.merge) == 1
+
+    @property
     def assumes(self) -> str | None:
+        if self.whole:
+            return None
         if self.channel.cuts is None or not len(self.channel.cuts.codes):
             return SMOOTH
         noise, open_ = (np.einsum("gkk->gk", each) for each in (self._told, self._open))
@@ -54,16 +61,26 @@ class SmoothEvidence(Evidence):
         }
         return "; ".join([SMOOTH, *(words for words, holds in said.items() if holds)])
 
+    @property
+    def people(self) -> Floats:  # (groups,)
+        """Everyone of each group."""
+        return self.channel.people(self.counts).astype(np.float64)
+
     @cached_property
-    def _tallies(self) -> list[Floats]:  # (reports,) each
-        """What each group reported."""
+    def tallies(self) -> list[Floats]:  # (reports,) each
+        """What each group reported; some of it, unless nobody is there."""
         own = self.channel.own(self.counts)[..., 0].astype(np.float64)
+        if ((own.sum(axis=1) == 0) & (self.people > 0)).any():
+            raise Unanswerable(
+                "nobody in one of these groups of people was asked about this number",
+                hint="merge small groups, or ask more people",
+            )
         return list(map(np.ascontiguousarray, own))
 
     @cached_property
     def _grids(self) -> list[tuple[Floats, Floats]]:
         """Mean and covariance over the grid, for everyone of each group."""
-        pairs = zip(self._tallies, self.channel.people(self.counts), strict=True)
+        pairs = zip(self.tallies, self.people, strict=True)
         return [self._everyone(tally, people) for tally, people in pairs]
 
     def _grid(self, tally: Floats) -> GridCounts:
@@ -75,11 +92,6 @@ class SmoothEvidence(Evidence):
         asked, values = float(tally.sum()), self.channel.shape.values
         if people == 0:
             return np.zeros(values), np.zeros((values, values))
-        if asked == 0:
-            raise Unanswerable(
-                "nobody in one of these groups of people was asked about this number",
-                hint="merge small groups, or ask more people",
-            )
         grid, factor = self._grid(tally), people / asked
         share = np.maximum(grid.mean, 0) / np.maximum(grid.mean, 0).sum()
         drawn = asked * (1 - asked / people) * (np.diag(share) - np.outer(share, share))
@@ -102,7 +114,7 @@ class SmoothEvidence(Evidence):
     def _alike(self) -> list[Floats]:  # (values,) each
         """How likely it is that the people of each value are all alike, group by group."""
         nobody = np.zeros(self.channel.shape.values)
-        return [self._grid(tally).alike if tally.any() else nobody for tally in self._tallies]
+        return [self._grid(tally).alike if tally.any() else nobody for tally in self.tallies]
 
     @cached_property
     def _rounded(self) -> list[dict[Heaping, Floats]]:  # (values,) each
@@ -110,7 +122,7 @@ class SmoothEvidence(Evidence):
         group.
         """
         nobody: dict[Heaping, Floats] = {}
-        return [self._grid(tally).rounded if tally.any() else nobody for tally in self._tallies]
+        return [self._grid(tally).rounded if tally.any() else nobody for tally in self.tallies]
 
     @cached_property
     def merges(self) -> Floats:  # (groups, cells, values)
@@ -136,6 +148,8 @@ class SmoothEvidence(Evidence):
 
     @cached_property
     def total(self) -> NDArray[Any]:
+        if self.whole:
+            return self.people.reshape(self.channel.inputs)
         means = np.stack([mean for mean, _ in self._grids])
         return np.einsum("gkv,gv->gk", self.merges, means).reshape(self.channel.inputs)
 
@@ -167,7 +181,7 @@ class SmoothEvidence(Evidence):
         elsewhere as they would if they rounded.
         """
         (mean, covariance), part = self._grids[group], self._at_ends[group]
-        tally, number = self._tallies[group], self.channel.number
+        tally, number = self.tallies[group], self.channel.number
         nobody = np.zeros(len(mean))
         loose = np.maximum(mean, 0) * (1 - part) * (1 - sum(self._rounded[group].values(), nobody))
         lumps = self._grid(tally).lumps if tally.any() else nobody
@@ -206,6 +220,8 @@ class SmoothEvidence(Evidence):
 
     @cached_property
     def _covariances(self) -> NDArray[Any]:  # (groups, cells, cells)
+        if self.whole:
+            return np.zeros((math.prod(self.channel.groups), 1, 1))
         return np.asarray(self._told + self._open)
 
     @cached_property
@@ -265,26 +281,78 @@ class GridSums:
         evidence = SmoothEvidence(counts, channel.on_grid())
         return cls(evidence, SmoothEvidence(counts, channel), number, axis, copies)
 
-    def _powers(self, centre: float) -> Floats:  # (3, values)
-        values, step = self.evidence.channel.shape.values, self.number.grid_step
-        width = (self.number.size - 1) / (values - 1) * step
-        away = self.number.min + width * np.arange(values) - centre
-        rounding = (width**2 - step**2) / 6  # a value is rounded up or down by chance
-        return np.stack([np.ones_like(away), away, away**2 - rounding])
+    @property
+    def _width(self) -> float:
+        """From one value of the grid to the next."""
+        return (self.number.size - 1) / (self.asked.channel.shape.values - 1) * self._step
 
-    def about(self, centre: float) -> NDArray[Any]:  # (*cells, 3)
+    @property
+    def _step(self) -> float:
+        return self.number.grid_step
+
+    @property
+    def _rounding(self) -> float:
+        """What a square is too large by on the grid: a value is rounded up or down by chance."""
+        return (self._width**2 - self._step**2) / 6
+
+    def _powers(self, centre: float) -> Floats:  # (3, values)
+        values = self.asked.channel.shape.values
+        away = self.number.min + self._width * np.arange(values) - centre
+        return np.stack([np.ones_like(away), away, away**2 - self._rounding])
+
+    def assumes(self, squares: bool) -> str | None:
+        return self.asked.assumes if self._needs_no_law(squares) else self.evidence.assumes
+
+    def _needs_no_law(self, squares: bool) -> bool:
+        """The sum of a whole column is a sum over its reports, without bias whatever the law; that
+        of its squares is too, with up to 1.6 times the error of the law's.
+        """
+        return self.asked.whole and not squares
+
+    def about(self, centre: float, squares: bool = True) -> NDArray[Any]:  # (*cells, 3)
         """The estimated sums of (number - centre)^p, p = 0, 1, 2, in each cell."""
+        if self._needs_no_law(squares):
+            everyone, total, _ = self._linear
+            sums = np.stack([everyone, total - centre * everyone, np.zeros_like(total)], axis=-1)
+            sums = sums.reshape(*self.asked.channel.inputs, 3)
+            return np.moveaxis(sums, -2, self.axis) / self.copies
         found, merges = self.evidence.total, self.asked.merges
         flat = found.reshape(len(merges), -1)
         sums = np.einsum("gv,gkv,pv->gkp", flat, merges, self._powers(centre), optimize=True)
         sums = sums.reshape(*found.shape[:-1], *sums.shape[1:])
         return np.moveaxis(sums, -2, self.axis) / self.copies
 
+    @cached_property
+    def _linear(self) -> tuple[Floats, Floats, Floats]:  # (groups,) each
+        """The people of each group, the unbiased sum of their numbers, and its variance with the
+        people held fixed: that of the reports, and of who was asked.
+
+        Of reports that state t on average for a number x, Σ t² − Σ x² is the variance; x² is the
+        mean of a quadratic in the report, and no number has less than the least noise.
+        """
+        shape, everyone = self.asked.channel.shape, self.asked.people
+        reports = np.arange(shape.reports)
+        told = shape.number(reports)
+        tallies = np.array(self.asked.tallies)
+        asked = np.maximum(tallies.sum(axis=1), 1e-300)
+        sums, squares = tallies @ told, tallies @ shape.square(reports)
+        least = (told**2 @ shape.matrix - np.arange(shape.values) ** 2).min()
+        noise = np.maximum(tallies @ told**2 - squares, asked * least)
+        scattered = np.maximum(squares - sums**2 / asked, 0) * (1 - asked / everyone)
+        variance = self._width**2 * (noise + scattered) + self._rounding * asked
+        total = self.number.min * everyone + self._width * everyone / asked * sums
+        return everyone, total, (everyone / asked) ** 2 * variance
+
     def covariance_matrix(
         self, weights: NDArray[Any], centre: float
     ) -> NDArray[Any]:  # (*cells, 3, n) -> (n, n)
         """The covariances of n weighted sums of the values about a centre."""
-        aside, merges = np.moveaxis(weights, self.axis, -3), self.asked.merges
+        aside = np.moveaxis(weights, self.axis, -3)
+        if self._needs_no_law(bool(weights[..., 2, :].any())):
+            variance = self._linear[2]
+            first = aside[..., 1, :].reshape(len(variance), -1)
+            return np.asarray((first.T * variance) @ first) / self.copies**2
+        merges = self.asked.merges
         flat = aside.reshape(len(merges), *aside.shape[-3:])
         grid = np.einsum("gkpn,gkv,pv->gvn", flat, merges, self._powers(centre), optimize=True)
         told = self.evidence.covariance_matrix(grid.reshape(*aside.shape[:-3], *grid.shape[1:]))

@@ -72,14 +72,14 @@ class Sheet:
 
     tables: Tables
     lines: list[Line] = field(default_factory=list)
-    _about: dict[float, NDArray[Any]] = field(default_factory=dict)
+    _about: dict[tuple[float, bool], NDArray[Any]] = field(default_factory=dict)
 
-    def sums(self, centre: float) -> NDArray[Any]:  # (*cells, 3)
-        """The sums of powers about a centre."""
+    def sums(self, centre: float, squares: bool) -> NDArray[Any]:  # (*cells, 3)
+        """The sums of powers about a centre; of the squares where they are needed."""
         assert self.tables.moments is not None
-        if centre not in self._about:
-            self._about[centre] = self.tables.moments.about(centre)
-        return self._about[centre]
+        if (centre, squares) not in self._about:
+            self._about[centre, squares] = self.tables.moments.about(centre, squares)
+        return self._about[centre, squares]
 
     def linear(self, weights: Weights) -> Quantity:
         """The estimate of a weighted sum of the counts."""
@@ -92,7 +92,7 @@ class Sheet:
 
     def powers(self, weights: Weights, centre: float) -> Quantity:  # (*cells, 3)
         """The estimate of a weighted sum of the sums of powers about a centre."""
-        value = float((weights * self.sums(centre)).sum())
+        value = float((weights * self.sums(centre, bool(weights[..., 2].any()))).sum())
         return self._noted(Line(weights, centre, value))
 
     def _noted(self, line: Line) -> Quantity:
@@ -135,7 +135,15 @@ class Sheet:
             found = Answer(quantity.value, math.sqrt(self.variance(quantity)))
         if counts is None:
             return found
-        return replace(found, sampling=counts.evidence.samples, assumes=counts.evidence.assumes)
+        return replace(found, sampling=counts.evidence.samples, assumes=self._assumes)
+
+    @property
+    def _assumes(self) -> str | None:
+        """What these estimates suppose beyond the reports."""
+        assert self.tables.counts is not None
+        if self.tables.moments is None:
+            return self.tables.counts.evidence.assumes
+        return self.tables.moments.assumes(any(line.weights[..., 2].any() for line in self.lines))
 
     @property
     def exact(self) -> bool:
@@ -257,7 +265,8 @@ class GroupSums:
     def _fine_mean(self) -> float:
         """The mean of the number that is too fine, about which its powers are summed."""
         rough = sum(self._fine_range) / 2
-        sums = (self._weights[..., None] * self.scope.sheet.sums(rough)).reshape(-1, 3).sum(axis=0)
+        table = self._weights[..., None] * self.scope.sheet.sums(rough, squares=False)
+        sums = table.reshape(-1, 3).sum(axis=0)
         mean = rough + sums[1] / sums[0] if sums[0] else rough
         return float(np.clip(mean, *self._fine_range)) if math.isfinite(mean) else rough
 
