@@ -109,7 +109,7 @@ def results() -> dict[str, Any]:
     """What public functions return that has no public name, one of each kind, by its class."""
     rng, exact, release = sf.seeded(1), thing("exact"), thing("release")
     owned = {"confidential": "ill", "keys": ["sex", "smoker"]}
-    swapped = sf.swap(PEOPLE, 0.2, **owned, folds=2, rng=rng)
+    swapped = sf.swap(PEOPLE, 0.2, **owned, rng=rng)
     hidden = sf.hide(BASKETS, [["tea", "jam"]], min_count=3, rng=rng)
     prammed = sf.pram(PEOPLE, ["ill"], gamma=19, rng=rng)
     suppressed = sf.suppress(PEOPLE, 2, keys=["sex"], rng=rng)
@@ -388,8 +388,6 @@ def calls(folder: Path) -> dict[str, Call]:
                 "max_posterior": None,
                 "drift": 0,
                 "release_raw": False,
-                "classifier": "tree",
-                "folds": 2,
                 **owner,
             },
         ),

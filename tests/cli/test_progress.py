@@ -9,7 +9,6 @@ from pathlib import Path
 from threading import Event
 from time import sleep
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -20,7 +19,6 @@ from sfumato.engines import duckdb
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.model.fitted import fit_release
 from sfumato.progress import Progress, silent
-from sfumato.publish.cost import classification
 from sfumato.publish.owned_records import records_of
 from sfumato.randomness import seeded
 from sfumato.table import delimited, propose, reader_of, save
@@ -31,20 +29,6 @@ class Terminal(io.StringIO):
 
     def isatty(self) -> bool:
         return True
-
-
-@pytest.mark.parametrize(("model", "classifiers"), [("tree", 22), ("bayes", 20)])
-def test_the_cost_to_a_classifier_is_told_step_by_step(model: str, classifiers: int) -> None:
-    told: list[float] = []
-    key, truth, release = seeded(1).below(3, 900).reshape(3, 300).astype(np.int32)
-    classification(
-        [key],
-        truth,
-        release,
-        model=model,
-        progress=lambda _, share: None if share is None else told.append(share),
-    )
-    assert told == [place / classifiers for place in range(classifiers)]
 
 
 def test_a_terminal_sees_the_share_and_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,8 +69,6 @@ def test_swap_writes_the_release_and_the_documented_object(folder, tmp_path, nam
             "Amount",
             "--proportion",
             0.5,
-            "--classifier",
-            "none",
             "--reveal",
             reveal,
             "--json",
@@ -124,8 +122,6 @@ def test_a_field_with_commas_and_quotes_survives(tmp_path):
         "town",
         "--proportion",
         0.6,
-        "--classifier",
-        "none",
     )
     before, after = ((tmp_path / name).read_text().splitlines() for name in ("in.csv", "out.csv"))
     assert [line.rpartition(",")[0] for line in before] == [
@@ -239,8 +235,6 @@ def test_nothing_identifiable_is_success(tmp_path):
         "secret",
         "--proportion",
         0.5,
-        "--classifier",
-        "none",
         "--json",
     )
     found = json.loads(text)
@@ -267,7 +261,7 @@ def people(tmp_path_factory):
     return path
 
 
-KEYS = ("--confidential", "ill", "--keys", "age,town,shoe", "--classifier", "none", "--seed", 1)
+KEYS = ("--confidential", "ill", "--keys", "age,town,shoe", "--seed", 1)
 
 
 def test_a_swap_that_cannot_be_had_says_what_would_do_and_that_does(people, tmp_path):
@@ -367,13 +361,10 @@ def test_a_dossier_is_a_page_and_its_numbers(people, tmp_path, command):
     assert "exists" in json.loads(again)["error"]["message"]
 
 
-def test_a_swaps_dossier_names_the_judge_and_warns_beside_the_count(people, tmp_path, monkeypatch):
-    monkeypatch.setattr("sfumato.cli.owner.find_spec", lambda name: None)  # no scikit-learn
+def test_a_swaps_dossier_warns_beside_the_count(people, tmp_path):
     keys = ("--confidential", "ill", "--keys", "age,town", "--seed", 1)
     options = (*keys, "--proportion", 0.2, "--drift", "any", "--dossier", tmp_path / "d")
     found = told("swap", people, "-o", tmp_path / "out.csv", *options, "--json")
-    record = json.loads((tmp_path / "d.json").read_text())
-    assert record["settings"]["classifier"] == "bayes" == found["classification"]["model"]
     grouped = found["intruder"]["grouped"]
     assert grouped and f"of the {grouped:,} records of groups" in (tmp_path / "d.html").read_text()
     assert "no protection by itself" in (tmp_path / "d.html").read_text()
@@ -408,10 +399,6 @@ def test_a_dossier_speaks_as_the_shell_does(folder, people, tmp_path):
         name, figure = re.split("  +", line.strip(), maxsplit=1)
         assert f"{name} {figure}" in dossier
     assert re.search(r"ψ (iga|.*), misses cost .* 0.1 [0-9.]+ % ", words_of(page))
-    swapped = (*KEYS, "--proportion", 0.2, "--drift", "any", "--classifier", "bayes")
-    run("swap", people, "-o", tmp_path / "s.csv", *swapped, "--dossier", tmp_path / "swapped")
-    error = r"classification error [0-9.]+ % trained on the release, [0-9.]+ % on the truth "
-    assert re.search(error, words_of(tmp_path / "swapped.html"))
     seen = ("--confidential", "ill", "--keys", "age,town,shoe", "--population", 50_000)
     run("identify", people, *seen, "--dossier", tmp_path / "seen")
     assert "sampling fraction 4.000 %" in words_of(tmp_path / "seen.html")
@@ -486,7 +473,7 @@ def test_a_page_shows_the_risk_of_every_column_that_was_exchanged(folder, tmp_pa
     page = tmp_path / "page.html"
     run(
         *("swap", folder / "insurance.csv", "-o", tmp_path / "out.csv", "--drift", "any"),
-        *("--confidential", "Amount,Gender", "--proportion", 0.5, "--classifier", "none"),
+        *("--confidential", "Amount,Gender", "--proportion", 0.5),
         *("--plot", page, "--seed", 1),
     )
     text = page.read_text()

@@ -65,12 +65,11 @@ def test_least_drift_alone_gives_the_rarer_value_away_and_the_limit_does_not() -
         confidential="income",
         drift=None,
         max_posterior=1,
-        classifier="none",
         rng=seeded(1),
     )
     assert surest(people, open_hand) == 1.0  # everyone shown as high is low: what 0.1.0 released
     assert set(crossed(people, open_hand.table, "income")["high"]) == {"low"}
-    kept = swap(people, 0.5, confidential="income", drift=None, classifier="none", rng=seeded(1))
+    kept = swap(people, 0.5, confidential="income", drift=None, rng=seeded(1))
     assert surest(people, kept) <= 0.9
     assert kept.reports[0].optimal
     worst = kept.reports[0].cost.intruder.worst
@@ -86,7 +85,6 @@ def test_a_stated_limit_holds_for_every_value(limit: float) -> None:
         confidential="income",
         drift=None,
         max_posterior=limit,
-        classifier="none",
         rng=seeded(1),
     )
     assert surest(people, release) <= limit
@@ -98,7 +96,7 @@ def test_what_cannot_be_had_is_refused_and_every_advice_would_do(
 ) -> None:
     monkeypatch.setattr(refusal, "_SECONDS", 600.0)  # everything is tried, however busy the machine
     people = skewed()
-    how = {"confidential": "income", "classifier": "none"}
+    how = {"confidential": "income"}
     with pytest.raises(PrivacyError, match="the totals of 'income' cannot stay") as refused:
         swap(people, 0.5, **how)
     advice = dict(part.split("=") for part in str(refused.value.hint).split() if "=" in part)
@@ -148,14 +146,14 @@ def test_whether_a_smaller_proportion_would_do_is_said(
 
 def test_totals_move_by_each_record_once() -> None:
     people = skewed()
-    release = swap(people, 0.5, confidential="income", drift=None, classifier="none")
+    release = swap(people, 0.5, confidential="income", drift=None)
     before, after = (Counter(t["income"].to_pylist()) for t in (people, release.table))
     assert release.to_dict()["marginal_drift"] == abs(before["high"] - after["high"])
 
 
 def test_the_intruders_are_right_as_often_as_a_slow_count_says() -> None:
     people = skewed()
-    release = swap(people, 0.5, confidential="income", drift=None, classifier="none", rng=seeded(2))
+    release = swap(people, 0.5, confidential="income", drift=None, rng=seeded(2))
     found = release.reports[0].cost.intruder
     table = crossed(people, release.table, "income")
     unique = sum(true.total() for true in table.values())
@@ -198,7 +196,7 @@ def pairs_and_groups() -> pa.Table:
 
 
 def test_groups_of_three_keep_their_majority_and_that_is_said() -> None:
-    release = swap(pairs_and_groups(), 0.5, confidential="secret", classifier="none", rng=seeded(1))
+    release = swap(pairs_and_groups(), 0.5, confidential="secret", rng=seeded(1))
     found = release.reports[0].cost.intruder
     assert found.grouped == 50 and found.groups_told == 0
     assert found.groups_believing == pytest.approx((30 + 20 / 2) / 50)
@@ -207,11 +205,11 @@ def test_groups_of_three_keep_their_majority_and_that_is_said() -> None:
 
 def test_values_that_one_or_two_hold_stop_the_release_only_where_the_limit_is_stated() -> None:
     table = pa.table({"who": range(30), "secret": ["a"] * 15 + ["b"] * 14 + ["rare"]})
-    release = swap(table, 0.4, confidential="secret", classifier="none", rng=seeded(1))
+    release = swap(table, 0.4, confidential="secret", rng=seeded(1))
     assert any("one or two unique records hold" in note for note in release.to_dict()["notes"])
     with pytest.raises(PrivacyError, match="drift=1"):
-        swap(table, 0.4, confidential="secret", max_posterior=0.9, classifier="none")
-    freed = swap(table, 0.4, confidential="secret", max_posterior=0.9, drift=1, classifier="none")
+        swap(table, 0.4, confidential="secret", max_posterior=0.9)
+    freed = swap(table, 0.4, confidential="secret", max_posterior=0.9, drift=1)
     shown = freed.reports[0].cost.intruder.shown
     assert all(one.posterior <= 0.9 for one in shown)
 
@@ -219,9 +217,7 @@ def test_values_that_one_or_two_hold_stop_the_release_only_where_the_limit_is_st
 def test_an_optimum_under_the_limit_is_that_of_every_table_that_keeps_it() -> None:
     """Every way to deal the same values out again, tried one by one."""
     table = pa.table({"who": range(7), "half": [0, 0, 0, 1, 1, 1, 1], "secret": list("aabbbab")})
-    release = swap(
-        table, 0.6, confidential="secret", max_posterior=0.8, classifier="none", rng=seeded(1)
-    )
+    release = swap(table, 0.6, confidential="secret", max_posterior=0.8, rng=seeded(1))
     data, keys, _ = parted(records_of(table), "secret")
     from sfumato.publish.conditional import simple_bayes
 
@@ -247,7 +243,6 @@ def test_binned_keys_are_released_in_their_bins() -> None:
         confidential="income",
         bins={"age": "40,60", "shoe": "width:3"},
         drift=None,
-        classifier="none",
         rng=seeded(1),
     )
     assert set(release.table["age"].to_pylist()) == {"[18,40)", "[40,60)", "[60,89]"}
@@ -265,7 +260,6 @@ def test_raw_keys_are_released_only_if_asked_and_counted_as_they_go_out() -> Non
         bins={"age": "40,60", "shoe": "width:3"},
         release_raw=True,
         drift=None,
-        classifier="none",
         rng=seeded(1),
     )
     assert release.table["age"].to_pylist() == people["age"].to_pylist()
@@ -312,7 +306,6 @@ def test_columns_swapped_as_one_are_each_protected_on_their_own() -> None:
         confidential=["again", "priors"],
         jointly=True,
         drift=None,
-        classifier="none",
         rng=seeded(1),
     )
     report = release.reports[0]
@@ -330,7 +323,7 @@ def test_columns_swapped_as_one_are_each_protected_on_their_own() -> None:
 def test_a_method_that_knows_no_limit_is_stopped_by_it() -> None:
     people = skewed()
     with pytest.raises(PrivacyError, match="greedy lets 'income' be guessed with"):
-        swap(people, 0.35, confidential="income", method="greedy", drift=None, classifier="none")
+        swap(people, 0.35, confidential="income", method="greedy", drift=None)
 
 
 @pytest.mark.parametrize(
@@ -349,7 +342,7 @@ def test_a_method_that_knows_no_limit_is_stopped_by_it() -> None:
 )
 def test_a_wrong_argument_is_named(how: dict[str, object], words: str) -> None:
     with pytest.raises((ParameterError, sf.SfumatoError), match=words):
-        sf.swap(skewed(), 0.2, **{"confidential": "income", "classifier": "none", **how})
+        sf.swap(skewed(), 0.2, **{"confidential": "income", **how})
     with pytest.raises(ParameterError, match="proportion='half' is no number"):
         sf.swap(skewed(), "half", confidential="income")
 
@@ -362,7 +355,7 @@ def test_adult_is_not_inverted(data_dir: Path) -> None:
         ["fnlwgt", "split", "education_num", "capital_gain", "capital_loss"]
     )
     bins = {"age": "frequency:4", "hours_per_week": "frequency:4"}
-    how: dict[str, Any] = {"confidential": "income", "bins": bins, "classifier": "none"}
+    how: dict[str, Any] = {"confidential": "income", "bins": bins}
     with pytest.raises(PrivacyError, match="the totals of 'income' cannot stay"):
         swap(table, 0.5, rng=seeded(1), **how)
     report = swap(table, 0.5, drift=None, rng=seeded(1), **how).reports[0]
@@ -377,7 +370,7 @@ def test_adult_is_not_inverted(data_dir: Path) -> None:
 def test_the_limit_is_no_dearer_than_it_must_be() -> None:
     """A limit that does not bind changes nothing."""
     people = two_columns().drop(["again"])
-    how = {"confidential": "priors", "classifier": "none", "drift": None}
+    how = {"confidential": "priors", "drift": None}
     free, limited = (
         swap(people, 0.5, max_posterior=limit, rng=seeded(1), **how).reports[0]
         for limit in (1.0, 0.9)

@@ -16,6 +16,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
+from papers.li_sarkar import classification
 from sfumato.errors import DataError, FileError, ParameterError, PrivacyError
 from sfumato.publish import refusal
 from sfumato.publish.conditional import conditional_named, simple_bayes, smoothed_tree
@@ -70,7 +71,6 @@ def test_each_method_changes_just_what_it_may(data: pa.Table, method: str) -> No
         **HOW,
         method=method,
         drift=0 if method == "optimal" else None,
-        classifier="none",
         rng=seeded(1),
     )
     found = status(data)
@@ -89,16 +89,12 @@ def test_each_method_changes_just_what_it_may(data: pa.Table, method: str) -> No
 
 def test_the_optimum_is_never_above_greedy_at_greedys_drift(data: pa.Table) -> None:
     greedy, by_chance = (
-        swap(data, 0.4, **HOW, method=method, drift=None, classifier="none", rng=seeded(1)).reports[
-            0
-        ]
+        swap(data, 0.4, **HOW, method=method, drift=None, rng=seeded(1)).reports[0]
         for method in ("greedy", "random")
     )
     # Greedy keeps the totals of U and of V apart, so the totals of V drift where one value leads
     # it.
-    optimal = swap(
-        data, 0.4, **HOW, drift=greedy.marginal_drift, classifier="none", rng=seeded(1)
-    ).reports[0]
+    optimal = swap(data, 0.4, **HOW, drift=greedy.marginal_drift, rng=seeded(1)).reports[0]
     assert optimal.optimal
     assert optimal.objective <= greedy.objective + 1e-9 < by_chance.objective
 
@@ -148,8 +144,8 @@ def _admissible(a, b, c, d, first_unique, second_unique):
 
 
 def test_a_small_drift_allowed_cannot_cost_more(data: pa.Table) -> None:
-    tight = swap(data, 0.4, **HOW, classifier="none", rng=seeded(1)).reports[0]
-    loose = swap(data, 0.4, **HOW, classifier="none", drift=40, rng=seeded(1)).reports[0]
+    tight = swap(data, 0.4, **HOW, rng=seeded(1)).reports[0]
+    loose = swap(data, 0.4, **HOW, drift=40, rng=seeded(1)).reports[0]
     assert loose.objective < tight.objective
     assert loose.marginal_drift <= 40
 
@@ -160,18 +156,18 @@ def test_secure_by_default_and_ties_fall_anew(data: pa.Table) -> None:
     """
     groups = status(data).groups
     assert groups > 30
-    first, second = (swap(data, 0.4, **HOW, classifier="none").changed for _ in range(2))
+    first, second = (swap(data, 0.4, **HOW).changed for _ in range(2))
     assert (first != second).any()
 
 
 def test_the_report_does_not_say_who_was_changed(data: pa.Table) -> None:
-    text = json.dumps(swap(data, 0.4, **HOW, classifier="none", rng=seeded(1)).to_dict())
+    text = json.dumps(swap(data, 0.4, **HOW, rng=seeded(1)).to_dict())
     assert len(text) < 10_000
 
 
 def test_attacker_is_right_about_half_when_half_of_the_unique_change() -> None:
     table = pa.table({"id": np.arange(400), "secret": np.arange(400) % 4})
-    found = swap(table, 0.5, confidential="secret", classifier="none", rng=seeded(1)).to_dict()
+    found = swap(table, 0.5, confidential="secret", rng=seeded(1)).to_dict()
     assert found["attack"]["before"]["identifiable"] == 1
     assert found["attack"]["after"]["identifiable"] == 0.5
     assert found["changed"] == 200
@@ -183,7 +179,7 @@ def test_one_who_believes_splits_ties() -> None:
 
 
 def test_several_confidential_columns_in_turn_and_jointly() -> None:
-    data, how = people(), {"confidential": ["illness", "poor"], "classifier": "none"}
+    data, how = people(), {"confidential": ["illness", "poor"]}
     in_turn = swap(data, 0.3, **how, rng=seeded(1))
     jointly = swap(data, 0.3, **how, jointly=True, rng=seeded(1))
     assert [report.confidential for report in in_turn.reports] == ["illness", "poor"]
@@ -199,18 +195,20 @@ def test_several_confidential_columns_in_turn_and_jointly() -> None:
     assert both[0] == both[1]
 
 
-def test_classification_is_measured_and_the_tree_posterior_is_one(data: pa.Table) -> None:
-    found = swap(data, 0.4, **HOW, conditional="tree", rng=seeded(1)).reports[0]
-    assert found.cost.classification is not None
-    assert 0 < found.cost.classification.trained_on_truth < 1
+def test_the_tree_posterior_is_one_and_a_tree_classifies(data: pa.Table) -> None:
+    release = swap(data, 0.4, **HOW, conditional="tree", rng=seeded(1))
     table, keys, _ = parted(records_of(data), **HOW)
     codes = np.asarray(table.column("illness"))
+    shown = np.asarray(release.records.column("illness"))
+    judged = classification(columns_of(table, keys), codes, shown)
+    assert 0 < judged.trained_on_truth < judged.trained_on_release < 1
+    assert judged.leaves_truth > 1 < judged.leaves_release
     posterior = smoothed_tree(columns_of(table, keys), codes, 3, np.arange(50))
     assert (
         posterior.shape == (50, 3) and np.allclose(posterior.sum(axis=1), 1) and posterior.min() > 0
     )
-    again = swap(data, 0.4, **HOW, classifier="bayes", rng=seeded(1)).reports[0].cost.classification
-    assert again is not None and again.model == "bayes"
+    with pytest.warns(DeprecationWarning, match="no classifier judges a swap"):
+        swap(data, 0.4, **HOW, classifier="bayes", folds=2, rng=seeded(1))
 
 
 def test_bad_proportions_are_refused() -> None:
@@ -230,14 +228,14 @@ def test_bad_proportions_are_refused() -> None:
 
 def test_two_values_never_flip_all_of_the_unique_records() -> None:
     data = pa.table({"id": [1, 2, 3], "secret": [0, 1, 1]})
-    release = swap(data, 0.99, confidential="secret", classifier="none", rng=seeded(1))
+    release = swap(data, 0.99, confidential="secret", rng=seeded(1))
     assert release.to_dict()["changed"] == 2
     assert "flipping all" in release.to_dict()["notes"][0]
 
 
 def test_nothing_identifiable_is_nothing_to_do() -> None:
     data = pa.table({"key": ["a", "a"] * 5, "secret": ["x", "y"] * 5})
-    release = swap(data, 0.5, confidential="secret", classifier="none")
+    release = swap(data, 0.5, confidential="secret")
     assert release.table.equals(data)
     assert (
         release.to_dict()["changed"] == 0 and "nothing was changed" in release.to_dict()["notes"][0]
@@ -271,7 +269,6 @@ def test_records_come_in_every_form_and_go_out_as_they_came(
             confidential="illness",
             bins={"age": "40,60"},
             drift=None,
-            classifier="none",
             rng=seeded(1),
         )
         assert release.table.column_names == ["age", "town", "shoe", "illness"], form
@@ -306,7 +303,7 @@ def test_columns_beside_the_keys_are_named_where_they_tell_more_apart() -> None:
             "ill": ["no", "no", "no", "yes"] * 10,
         }
     )
-    how: dict[str, Any] = {"confidential": "ill", "classifier": "none", "drift": None}
+    how: dict[str, Any] = {"confidential": "ill", "drift": None}
     narrow = swap(people, 0.4, keys=["area"], rng=seeded(1), **how)
     assert any("weight is no key" in note and "tells 40 records" in note for note in narrow.notes)
     whole = swap(people, 0.4, rng=seeded(1), **how)
@@ -365,7 +362,7 @@ def test_any_drift_is_the_least_that_can_be_had_at_the_least_cost(
     wanted, _ = number_of_changes(units, share_changed, table.domain["ill"].size)
     assume(units.unique > 1)
     best = every_release(people, wanted, limit)
-    how: dict[str, Any] = {"confidential": "ill", "classifier": "none", "max_posterior": limit}
+    how: dict[str, Any] = {"confidential": "ill", "max_posterior": limit}
     if best is None:
         with pytest.MonkeyPatch.context() as patch, pytest.raises(PrivacyError):
             patch.setattr(refusal, "_SECONDS", 0.0)

@@ -72,7 +72,7 @@ def test_the_three_objectives() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_swap_reaches_the_optimum_whatever_the_seed(seed: int) -> None:
-    release = swap(insurance(), 0.5, confidential="Amount", classifier="none", rng=seeded(seed))
+    release = swap(insurance(), 0.5, confidential="Amount", rng=seeded(seed))
     found = release.to_dict()
     assert found["objective"] == pytest.approx(2.1353, abs=5e-5)
     assert (found["changed"], found["marginal_drift"], found["optimal"]) == (6, 0, True)
@@ -83,7 +83,7 @@ def test_swap_reaches_the_optimum_whatever_the_seed(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_greedy_is_never_below_the_optimum(seed: int) -> None:
-    how = {"confidential": "Amount", "method": "greedy", "classifier": "none"}
+    how = {"confidential": "Amount", "method": "greedy"}
     found = swap(insurance(), 0.5, rng=seeded(seed), **how).to_dict()
     assert found["objective"] > 2.1353 - 1e-4
     assert (found["changed"], found["marginal_drift"], found["optimal"]) == (6, 0, False)

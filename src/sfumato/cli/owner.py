@@ -6,7 +6,6 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from importlib.util import find_spec
 from math import isnan
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,7 +20,6 @@ from sfumato.cli.printing import print_json, print_notes, reading, show
 from sfumato.cli.usage import spelled_as_options
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.printable import percent
-from sfumato.publish.cost import ClassifierName
 from sfumato.publish.dossier import Dossier, Owned
 from sfumato.publish.owned_records import Nulls as NullsTreated
 from sfumato.publish.owned_records import binning, check_record_target, parted, records_of
@@ -87,7 +85,10 @@ DossierFile = Annotated[
 ]
 
 # Options that are no settings of what is done.
-APART = ("data", "output", "plot", "reveal", "dossier", "patterns", "force", "json", "seed")
+APART = (
+    *("data", "output", "plot", "reveal", "dossier", "patterns", "force", "json", "seed"),
+    "classifier",  # which does nothing any more
+)
 SEEDED = "drawn from a seed: an experiment, not for release"
 
 
@@ -308,16 +309,3 @@ def told_as_options(names: Collection[str]) -> Iterator[None]:
         error.message = spelled_as_options(error.message, names)
         error.hint = error.hint and spelled_as_options(error.hint, names)
         raise
-
-
-def classifier_named(name: str) -> ClassifierName:
-    """The classifier asked for; bayes where the tree's library is not installed."""
-    if name == "tree" and find_spec("sklearn") is None:
-        print_notes(
-            ["scikit-learn is not installed, so naive Bayes judges the release instead of a tree"]
-        )
-        return "bayes"
-    found: dict[str, ClassifierName] = {"tree": "tree", "bayes": "bayes", "none": "none"}
-    if name not in found:
-        raise ParameterError(f"no classifier '{name}'", hint="use tree, bayes or none")
-    return found[name]

@@ -23,14 +23,13 @@ from sfumato.cli.owner import (
     Seed,
     chance,
     check_targets,
-    classifier_named,
     draw,
     hand_out,
     read_records,
     told_as_options,
     trade_off,
 )
-from sfumato.cli.printing import telling
+from sfumato.cli.printing import print_notes, telling
 from sfumato.errors import ParameterError
 from sfumato.publish.swap import SwapReport, swap_proportions
 from sfumato.publish.swap import swap as swap_records
@@ -87,9 +86,7 @@ def swap(
         bool,
         typer.Option("--release-raw", help="Release what --bin cut as it was, not in its bins."),
     ] = False,
-    classifier: Annotated[
-        str, typer.Option(help="Judge the release by a tree, bayes or none.")
-    ] = "tree",
+    classifier: Annotated[str | None, typer.Option(hidden=True)] = None,
     keys: Keys = None,
     bin: Bin = None,
     nulls: Nulls = "value",
@@ -114,10 +111,11 @@ def swap(
     same = ("method", "conditional", "jointly", "max_posterior", "release_raw")
     how = {name: options[name] for name in same}
     how |= {"drift": allowed_drift(drift), "rng": chance(seed)}
-    judge = classifier_named(classifier)
+    if classifier is not None:
+        print_notes(["--classifier is gone: no classifier judges a swap any more"])
     with telling() as progress, told_as_options(("proportion", *how)):
         how |= asked
-        release = swap_records(records, proportion, classifier=judge, progress=progress, **how)
+        release = swap_records(records, proportion, progress=progress, **how)
         wanted = plot is not None and plot.suffix == ".html"
         places = PROPORTIONS if wanted else ()
         tried = swap_proportions(records, places, progress=progress, **how)
@@ -136,7 +134,6 @@ def swap(
         drawn="ties were",
         changed="changed rows",
         keys=list(asked["keys"]),
-        classifier=judge,  # which need not be the one asked for
         max_posterior=report.max_posterior,
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, TypeVar
+from warnings import warn
 
 import numpy as np
 
@@ -56,12 +57,18 @@ class Microdata:
 
 
 def taking_microdata(verb: V) -> V:
-    """The same function, which takes microdata as version 0.2.0 did."""
+    """The same function, which takes what it took in version 0.2.0: microdata, and of a swap the
+    classifier that judged it.
+    """
 
     @wraps(verb)
     def taking(data: Any, *given: Any, **named: Any) -> Any:
         if isinstance(data, Microdata):
             data, named = data.records, {**data.given, **named}
+        if verb.__name__ == "swap" and named.keys() & {"classifier", "folds"}:
+            named = {name: named[name] for name in named if name not in ("classifier", "folds")}
+            words = "no classifier judges a swap any more; leave classifier and folds out"
+            warn(words, DeprecationWarning, stacklevel=2)
         return verb(data, *given, **named)
 
     return taking  # type: ignore[return-value]

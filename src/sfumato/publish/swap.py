@@ -21,7 +21,7 @@ from sfumato.privacy.probability import check_number
 from sfumato.progress import Progress, silent
 from sfumato.publish.cap import PosteriorCap
 from sfumato.publish.conditional import Conditional, conditional_named
-from sfumato.publish.cost import ClassifierName, Cost, check_classifier, measure
+from sfumato.publish.cost import Cost, measure
 from sfumato.publish.exchange import Assignment, Exchange, solve
 from sfumato.publish.former import taking_microdata
 from sfumato.publish.greedy import phase_one, phase_two
@@ -168,17 +168,12 @@ class SwapReport(Result):
 
     def _costs(self) -> View:
         cost, bound = self.cost, ""
-        if self.bound is not None:
-            proved = ", proved optimal" if self.optimal else ""
-            bound = f" (lower bound {self.bound:.4f}{proved})"
+        if self.optimal:  # whole records need not reach the bound, which would contradict this
+            bound = ", proved optimal"
+        elif self.bound is not None:
+            bound = f" (not proved optimal; lower bound {self.bound:.4f})"
         changed = f"{self.changed_unique:,} unique records, one in each of {self.changed_groups:,}"
         moved = f"{cost.mean_two_way:.4f} on average, {max(cost.two_way.values()):.4f} at most"
-        judged, error = cost.classification, None
-        if judged is not None:
-            error = (
-                f"{percent(judged.trained_on_release, 2)} trained on the release, "
-                f"{percent(judged.trained_on_truth, 2)} on the truth ({judged.model})"
-            )
         facts = [
             ("changed", f"{changed} groups"),
             ("objective", f"{self.objective:.4f}{bound}"),
@@ -188,7 +183,6 @@ class SwapReport(Result):
                 f"{cost.i_divergence:.4f} nats (half a record added to each cell)",
             ),
             ("two-way tables changed by", moved),
-            ("classification error", error),
             ("time", f"{self.seconds:.2f} s for the exchange"),
         ]
         totals = [(str(one.value), one.before, one.after) for one in cost.totals]
@@ -284,8 +278,6 @@ class _Settings:
     conditional: str
     max_posterior: float | None
     drift: int | None
-    classifier: ClassifierName
-    folds: int
 
     def __post_init__(self) -> None:
         check_number("proportion", self.proportion)
@@ -306,7 +298,6 @@ class _Settings:
             check_number("max_posterior", self.max_posterior)
             PosteriorCap(self.max_posterior, (), ())
         conditional_named(self.conditional)
-        check_classifier(self.classifier, self.folds)
 
     @property
     def limit(self) -> float:
@@ -334,8 +325,6 @@ def swap(
     max_posterior: float | None = None,
     drift: int | None = 0,
     release_raw: bool = False,
-    classifier: ClassifierName = "tree",
-    folds: int = 5,
     rng: Keystream | None = None,
     progress: Progress = silent,
 ) -> SwapRelease:
@@ -357,12 +346,12 @@ def swap(
     `release_raw`.
 
     >>> people = {"who": range(40), "ill": ["no", "no", "no", "yes"] * 10}
-    >>> release = swap(people, 0.4, confidential="ill", classifier="none")
+    >>> release = swap(people, 0.4, confidential="ill")
     >>> release.reports[0].changed, release.reports[0].cost.intruder.worst.posterior <= 0.9
     (16, True)
     """
     started = time.perf_counter()
-    settings = _Settings(proportion, method, conditional, max_posterior, drift, classifier, folds)
+    settings = _Settings(proportion, method, conditional, max_posterior, drift)
     records = records_of(data)
     table, known, secret = parted(records, confidential, keys=keys, bins=bins, nulls=nulls)
     rng = drawing(rng)
@@ -398,7 +387,7 @@ def swap_proportions(
     for place, proportion in enumerate(proportions):
         progress(f"trying proportion {proportion:g}", place / len(proportions))
         try:
-            tried.append(swap(data, proportion, classifier="none", **how).reports[0])
+            tried.append(swap(data, proportion, **how).reports[0])
         except PrivacyError:
             tried.append(None)
     return tuple(tried)
@@ -539,10 +528,7 @@ def _swap_one(
     shown[units.rows] = assignment.assigned
     released = [part[shown].astype(np.int32) for part in parts]
     progress("measuring the cost", None)
-    judge, folds = settings.classifier, settings.folds
-    cost = measure(
-        table, keys, attribute, truth, shown, classifier=judge, folds=folds, progress=progress
-    )
+    cost = measure(table, keys, attribute, truth, shown)
     moved = shown[units.rows] != truth[units.rows]
     proved = math.isfinite(assignment.bound)
     report = SwapReport(
