@@ -29,7 +29,6 @@ from sfumato.publish.removal import (
     RULES_OF_REMOVAL,
     Entries,
     Sensitive,
-    lift,
     number_to_sanitise,
     remove,
 )
@@ -92,7 +91,7 @@ class HideReport(Record):
     """What hiding reached and what it cost (measures of Oliveira and Zaïane 2002).
 
     `hiding_failure` |RP(D′)|/|RP(D)|, `misses_cost` |~RP(D) ∖ ~RP(D′)|/|~RP(D)|, `artifactual` |P′
-    ∖ P|/|P′|, `dissimilarity` the item occurrences taken out or put in, as a share of all. A
+    ∖ P|/|P′| (none: nothing is put in), `dissimilarity` the share of item occurrences taken out. A
     frequent itemset that contains a secret one cannot stay and is no miss. `seconds` is wall time,
     mining before and after included; `hiding_seconds` is the part that chose what to take out.
     """
@@ -108,7 +107,6 @@ class HideReport(Record):
     dissimilarity: float
     changed_transactions: int
     removed: int
-    added: int
     frequent_before: int
     frequent_after: int
     lawful: int
@@ -135,7 +133,6 @@ class HideReport(Record):
                 ("artifactual", percent(self.artifactual, 2)),
                 ("dissimilarity", percent(self.dissimilarity, 3)),
                 ("entries removed", self.removed),
-                ("entries added", self.added),
                 ("baskets changed", f"{self.changed_transactions:,} of {self.rows:,}"),
                 (
                     "frequent itemsets",
@@ -177,14 +174,13 @@ def _change(before: float | None, after: float | None) -> str | None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HideRelease(Result):
-    """The baskets to hand out, and the report; `removed` and `added` say from and to whom and are
-    for the owner alone.
+    """The baskets to hand out, and the report; `removed` says from whom and is for the owner
+    alone.
     """
 
     table: Table
     report: HideReport
     removed: Entries = field(repr=False)
-    added: Entries = field(repr=False)
 
     @property
     def bits(self) -> Bits:
@@ -220,15 +216,10 @@ class HideRelease(Result):
         save(self.table, path, force=force)
 
     def revealed(self) -> dict[str, list[list[Any]]]:
-        """Which items left and entered which baskets (numbered from 1): for the owner alone."""
-        names = self.table.domain.attributes[0].labels
-        return {
-            word: [
-                [int(row) + 1, names[item]]
-                for row, item in zip(entries.rows, entries.items, strict=True)
-            ]
-            for word, entries in (("removed", self.removed), ("added", self.added))
-        }
+        """Which items left which baskets (numbered from 1): for the owner alone."""
+        names, pairs = self.table.domain.attributes[0].labels, self.removed
+        left = zip(pairs.rows, pairs.items, strict=True)
+        return {"removed": [[int(row) + 1, names[item]] for row, item in left]}
 
 
 @dataclass(frozen=True)
@@ -291,8 +282,6 @@ def hide(
     takes no more than hiding needs, from where it hurts least; given ψ, it also leaves at most that
     share of the sensitive baskets alone. A `margin` (baskets, or a share of the threshold below 1)
     hides each pattern at least that far below the threshold, and a random part of as much again.
-    Where removals would hide the reverse of a rule as well, cover puts the antecedent into other
-    baskets instead.
 
     >>> release = hide([["tea", "milk"]] * 4 + [["tea"]] * 2 + [["milk"]] * 2, ["tea milk"],
     ...     min_count=3)
@@ -313,21 +302,22 @@ def hide(
     lawful = _lawful(before, active)
     chosen = time.perf_counter()
     progress(f"hiding {len(active)} patterns by {method}", 0.0)
-    released, removed, added = _hidden(bits, active, lawful, hiding, drawing(rng), progress)
+    removed = _removed(bits, active, lawful, hiding, drawing(rng), progress)
+    released = remove(bits, removed)
     hiding_seconds = time.perf_counter() - chosen
     after = _frequent(released, names, limits.min_count, progress, "the released baskets")
     held = [_outcome(r, bits, released, limits, names) for r in restrictions]
     outcomes = _with_company(held, restrictions, released, names, limits, progress)
-    report = _report(hiding, bits, (removed, added), (before, after, lawful), outcomes, names)
+    report = _report(hiding, bits, removed, (before, after, lawful), outcomes, names)
     seconds = time.perf_counter() - started
     report = replace(report, seconds=seconds, hiding_seconds=hiding_seconds)
-    return HideRelease(Table(table.domain, (released,)), report, removed, added)
+    return HideRelease(Table(table.domain, (released,)), report, removed)
 
 
 def _report(
     hiding: _Hiding,
     bits: Bits,
-    changes: tuple[Entries, Entries],
+    removed: Entries,
     mined: tuple[Counted, Counted, Counted],  # before, after, lawful
     outcomes: tuple[Hidden, ...],
     names: Sequence[str],
@@ -335,7 +325,6 @@ def _report(
     before, after, lawful = mined
     lost = [items for items in lawful if items not in after]
     secrets = sum(outcome.found_before for outcome in outcomes)
-    rows = np.concatenate([entries.rows for entries in changes])
     return HideReport(
         method=hiding.method,
         disclosure=hiding.disclosure,
@@ -345,10 +334,9 @@ def _report(
         hiding_failure=sum(o.found_after and o.found_before for o in outcomes) / max(1, secrets),
         misses_cost=len(lost) / max(1, len(lawful)),
         artifactual=sum(items not in before for items in after) / max(1, len(after)),
-        dissimilarity=sum(map(len, changes)) / max(1, int(bits.counts().sum())),
-        changed_transactions=len(np.unique(rows)),
-        removed=len(changes[0]),
-        added=len(changes[1]),
+        dissimilarity=len(removed) / max(1, int(bits.counts().sum())),
+        changed_transactions=len(np.unique(removed.rows)),
+        removed=len(removed),
         frequent_before=len(before),
         frequent_after=len(after),
         lawful=len(lawful),
@@ -423,25 +411,23 @@ def _check_occurring(bits: Bits, names: Sequence[str], restrictions: Sequence[Re
         )
 
 
-def _hidden(
+def _removed(
     bits: Bits,
     active: Sequence[Restriction],
     lawful: Counted,
     hiding: _Hiding,
     rng: Keystream,
     progress: Progress,
-) -> tuple[Bits, Entries, Entries]:
-    none = Entries.joined([])
+) -> Entries:
     if not active:
-        return bits, none, none
+        return Entries.joined([])
     if hiding.method == "cover":
         return _covered(bits, active, list(lawful), hiding, rng, progress)
     sensitive = Sensitive.find(bits, active, rng)
     numbers = [
         number_to_sanitise(len(rows), hiding.disclosure or 0.0) for rows in sensitive.holders
     ]
-    removed = RULES_OF_REMOVAL[hiding.method](bits, sensitive, numbers)
-    return remove(bits, removed), removed, none
+    return RULES_OF_REMOVAL[hiding.method](bits, sensitive, numbers)
 
 
 def _covered(
@@ -451,7 +437,7 @@ def _covered(
     hiding: _Hiding,
     rng: Keystream,
     progress: Progress,
-) -> tuple[Bits, Entries, Entries]:
+) -> Entries:
     """Repeated where hiding one restriction took antecedents away from a rule and so raised its
     confidence again.
     """
@@ -460,9 +446,7 @@ def _covered(
     share = 1.0 if disclosure is None else disclosure
     caps = [math.floor(share * len(restriction.holders(bits)) + 1e-9) for restriction in active]
     depth = hiding.margin + rng.below(hiding.margin + 1, len(active)).astype(int)
-    released, added = (
-        lift(bits, active, limits, rng) if disclosure is None else (bits, Entries.joined([]))
-    )
+    released = bits
     parts: list[Entries] = []
     for _ in range(_REPAIRS):
         left = [
@@ -486,14 +470,12 @@ def _covered(
         parts.append(found)
         released = remove(released, found)
         sensitive = Sensitive.find(released, active, rng)
-    return released, Entries.joined(parts), added
+    return Entries.joined(parts)
 
 
 def _starts(bits: Bits, sensitive: Sensitive, left: Sequence[int]) -> list[Entries]:
     """What each of the simple rules would remove so that no more is left of a restriction."""
-    held = [len(restriction.holders(bits)) for restriction in sensitive.restrictions]
-    if held != [len(holders) for holders in sensitive.holders]:
-        return []  # items were put in since: the rules know nothing of that
+    held = [len(holders) for holders in sensitive.holders]
     numbers = [max(0, have - most) for have, most in zip(held, left, strict=True)]
     return [rule(bits, sensitive, numbers) for rule in RULES_OF_REMOVAL.values()]
 
@@ -606,4 +588,11 @@ def _notes(outcomes: Sequence[Hidden], limits: Limits) -> tuple[str, ...]:
         for outcome in outcomes
         if outcome.company == 0
     ]
-    return (*absent, *alone)
+    least = limits.min_confidence or 0.0
+    lost = [
+        f"'{outcome.pattern}' read backwards, which is no secret, falls below the confidence of "
+        f"{least:g} too"
+        for outcome in outcomes
+        if (outcome.reverse_after or 0.0) < least <= (outcome.reverse_before or 0.0)
+    ]
+    return (*absent, *alone, *lost)

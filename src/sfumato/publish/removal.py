@@ -1,6 +1,4 @@
-"""Which item leaves which sensitive basket, by the four simple rules of Oliveira and Zaïane (2002);
-and which enters others, where a rule is to be weakened but not the one that reads backwards.
-"""
+"""Which item leaves which sensitive basket, by the four rules of Oliveira and Zaïane (2002)."""
 
 from __future__ import annotations
 
@@ -11,22 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.bits import Bits
-from sfumato.publish.restriction import Limits, Restriction
+from sfumato.publish.restriction import Restriction
 from sfumato.randomness import Keystream
 
-__all__ = [
-    "RULES_OF_REMOVAL",
-    "Entries",
-    "Sensitive",
-    "lift",
-    "number_to_sanitise",
-    "remove",
-]
+__all__ = ["RULES_OF_REMOVAL", "Entries", "Sensitive", "number_to_sanitise", "remove"]
 
 
 @dataclass(frozen=True, eq=False)
 class Entries:
-    """Pairs of basket and item, each pair once: what is taken out, or put in."""
+    """Pairs of basket and item, each pair once: what is taken out."""
 
     rows: NDArray[np.int64]
     items: NDArray[np.int64]
@@ -92,17 +83,6 @@ def remove(bits: Bits, entries: Entries) -> Bits:
     return Bits(words, bits.rows)
 
 
-def add(bits: Bits, entries: Entries) -> Bits:
-    """The baskets with the items put in."""
-    words = bits.words.copy()
-    np.bitwise_or.at(
-        words,
-        (entries.items, entries.rows // 64),
-        np.uint64(1) << (entries.rows % 64).astype(np.uint64),
-    )
-    return Bits(words, bits.rows)
-
-
 def naive(bits: Bits, sensitive: Sensitive, numbers: Sequence[int]) -> Entries:
     """Every victim item leaves the sensitive basket; of a basket that would be left empty the
     commonest item stays.
@@ -161,50 +141,3 @@ def _by_conflict(
 ) -> NDArray[np.intp]:
     conflict = sensitive.conflict[holders]
     return holders[np.argsort(conflict if ascending else -conflict, kind="stable")]
-
-
-def reverse_would_fall(restriction: Restriction, bits: Bits, limits: Limits) -> bool:
-    """Whether removals alone would hide the reverse rule too, although it holds and is no secret.
-
-    Taking the consequent C out of x of the s baskets with A∪C leaves C → A the confidence (s −
-    x)/(count(C) − x).
-    """
-    before = restriction.reverse_confidence(bits)
-    if before is None or limits.min_confidence is None or before < limits.min_confidence:
-        return False
-    together = len(restriction.holders(bits))
-    removed = max(0, together - restriction.most_left(bits, limits))
-    consequent = round(together / before)
-    return (together - removed) < limits.min_confidence * (consequent - removed)
-
-
-def lift(
-    bits: Bits, restrictions: Sequence[Restriction], limits: Limits, rng: Keystream
-) -> tuple[Bits, Entries]:
-    """The baskets with the antecedents of such rules put into others, and what was put in.
-
-    A → C has confidence s/count(A): it falls below the limit once count(A) > s/limit, while s,
-    count(C) and so C → A stay as they are. The baskets that lack fewest items of A go first, then
-    the smallest, where the fewest other patterns come about.
-    """
-    parts = []
-    for restriction in restrictions:
-        if restriction.consequent and reverse_would_fall(restriction, bits, limits):
-            part = _additions(bits, restriction, limits, rng)
-            parts.append(part)
-            bits = add(bits, part)
-    return bits, Entries.joined(parts)
-
-
-def _additions(bits: Bits, restriction: Restriction, limits: Limits, rng: Keystream) -> Entries:
-    antecedent = np.stack([bits.column(item) for item in restriction.antecedent])
-    consequent = np.stack([bits.column(item) for item in restriction.consequent])
-    lacking = (~antecedent).sum(axis=0)
-    together = int((consequent.all(axis=0) & (lacking == 0)).sum())
-    wanted = int(together / (limits.min_confidence or 1.0) + 1e-9) + 1 - int((lacking == 0).sum())
-    candidates = np.flatnonzero((lacking > 0) & ~consequent.all(axis=0))
-    candidates = candidates[rng.permutation(len(candidates))]
-    order = np.lexsort((bits.sizes()[candidates], lacking[candidates]))
-    chosen = candidates[order[:wanted]]
-    position, place = np.nonzero(~antecedent[:, chosen])
-    return Entries.of(chosen[place], np.asarray(restriction.antecedent)[position])
