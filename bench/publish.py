@@ -29,11 +29,11 @@ from sfumato.publish.conditional import simple_bayes
 from sfumato.publish.exchange import Exchange, solve
 from sfumato.publish.greedy import _admissible, _classes, phase_one, phase_two
 from sfumato.publish.hide import HideReport, hide, largest_disclosure
-from sfumato.publish.owned_records import columns_of, joined, parted, records_of
+from sfumato.publish.owned import Keyed, records_of
 from sfumato.publish.restriction import Limits, Restriction
 from sfumato.publish.suppress import suppress
-from sfumato.publish.swap import exchange_of, swap
-from sfumato.publish.units import number_of_changes, units_of
+from sfumato.publish.swap import swap
+from sfumato.publish.units import Units
 from sfumato.randomness import seeded
 from sfumato.table import read
 
@@ -66,11 +66,8 @@ def census(data: Path, folds: int) -> None:
     """
     raw = census_records(data, seeded(1))
     people = records_of(raw)
-    table, keys, secret = parted(people, "income", bins=CENSUS_BINS)
-    known, (_, codes, parts) = columns_of(table, keys), joined(table, secret)
-    units = units_of(known, [codes], seeded(2))
-    changes, _ = number_of_changes(units, 0.5, table.domain["income"].size)
-    problem = exchange_of(known, codes, parts, units, changes, simple_bayes)
+    units = Units.of(Keyed.of(people, "income", bins=CENSUS_BINS), ["income"], seeded(2))
+    problem = units.exchange(units.changes(0.5)[0], simple_bayes)
     solve(problem)  # loads the solver
     greedy = phase_two(problem, phase_one(problem, seeded(3)))
     drift = int(np.abs(np.bincount(greedy, minlength=problem.values) - problem.totals()).sum())

@@ -20,7 +20,7 @@ from sfumato.publish.conditional import simple_bayes
 from sfumato.publish.exchange import Exchange, solve
 from sfumato.publish.greedy import FlowPlan, phase_two, plan_flows
 from sfumato.publish.identify import Risk, risk_of, status_of
-from sfumato.publish.owned_records import attribute_of, columns_of, cut, patterns, records_of
+from sfumato.publish.owned import attribute_of, columns_of, cut, patterns, records_of
 from sfumato.publish.swap import METHODS, SwapRelease, SwapReport, swap
 from sfumato.randomness import Keystream, seeded
 from sfumato.renderers.frames import json_value

@@ -37,7 +37,7 @@ from sfumato.model.model_file import open_model
 from sfumato.plan.candidates import Plan
 from sfumato.plan.planning import plan_release
 from sfumato.privacy.guarantee import Gamma, Guarantee
-from sfumato.publish.owned_baskets import framed
+from sfumato.publish.owned import framed
 from sfumato.randomness import Keystream, drawing
 from sfumato.rounds import MarkedRound, RoundWanted, Spelling
 from sfumato.source import Exact, Release, Source, source_of

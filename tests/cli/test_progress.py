@@ -19,7 +19,7 @@ from sfumato.engines import duckdb
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.model.fitted import fit_release
 from sfumato.progress import Progress, silent
-from sfumato.publish.owned_records import records_of
+from sfumato.publish.owned import records_of
 from sfumato.randomness import seeded
 from sfumato.table import delimited, propose, reader_of, save
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import PrivacyError
-from sfumato.publish.cap import PosteriorCap
 from sfumato.publish.exchange import Exchange, least_drift, solve
+from sfumato.publish.feasible import PosteriorCap
 
 
 def exchange(

@@ -8,7 +8,7 @@ import pytest
 
 from sfumato.errors import DataError, ParameterError, SchemaError
 from sfumato.publish.identify import identify, risk_of
-from sfumato.publish.owned_records import binning, columns_of, cut, parted, patterns, records_of
+from sfumato.publish.owned import Keyed, binning, columns_of, cut, patterns, records_of
 
 
 def people(rows: int = 500, seed: int = 3) -> pa.Table:
@@ -106,11 +106,11 @@ def test_nulls_are_a_value_of_their_own_or_an_error() -> None:
     table = pa.table(
         {"age": [30, 40, None, None], "town": ["a", None, "a", "a"], "secret": ["x", "y", "x", "y"]}
     )
-    data, keys, _ = parted(records_of(table), "secret", bins={"age": "35"})
-    assert data.domain["age"].values == ("[30,35)", "[35,40]", None)
-    assert risk_of(patterns(columns_of(data, keys)), data.column("secret")).unique == 2
+    data = Keyed.of(table, "secret", bins={"age": "35"})
+    assert data.table.domain["age"].values == ("[30,35)", "[35,40]", None)
+    assert risk_of(data.pattern, data.table.column("secret")).unique == 2
     with pytest.raises(DataError, match="column 'age' has 2 nulls"):
-        parted(records_of(table), "secret", nulls="error")
+        Keyed.of(table, "secret", nulls="error")
 
 
 def test_bad_input_is_refused_in_the_callers_words() -> None:
@@ -148,4 +148,4 @@ def test_a_column_is_not_a_key_and_something_else_as_well(
     """It was left out of the keys without a word, and the dossier named it among them no more."""
     keys = ["age", *(beside or ("illness",))]
     with pytest.raises(ParameterError, match=f"is named a key and {role}"):
-        parted(records_of(people()), "illness", keys=keys, beside=beside)
+        Keyed.of(people(), "illness", keys=keys, beside=beside)

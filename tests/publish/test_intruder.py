@@ -14,8 +14,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import ParameterError, PrivacyError
-from sfumato.publish import refusal
-from sfumato.publish.owned_records import columns_of, parted, patterns, records_of
+from sfumato.publish import feasible
+from sfumato.publish.owned import Keyed, columns_of, patterns, records_of
 from sfumato.publish.swap import SwapRelease, swap
 from sfumato.randomness import seeded
 
@@ -94,7 +94,9 @@ def test_a_stated_limit_holds_for_every_value(limit: float) -> None:
 def test_what_cannot_be_had_is_refused_and_every_advice_would_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(refusal, "_SECONDS", 600.0)  # everything is tried, however busy the machine
+    monkeypatch.setattr(
+        feasible, "REFUSAL_SECONDS", 600.0
+    )  # everything is tried, however busy the machine
     people = skewed()
     how = {"confidential": "income"}
     with pytest.raises(PrivacyError, match="the totals of 'income' cannot stay") as refused:
@@ -117,7 +119,7 @@ def test_what_cannot_be_had_is_refused_and_every_advice_would_do(
     assert str(refused.value.hint).endswith(
         "; no other proportion that was tried (0.05 to 0.95) would do"
     )
-    monkeypatch.setattr(refusal, "_SECONDS", 0.0)  # what would do for these is not asked
+    monkeypatch.setattr(feasible, "REFUSAL_SECONDS", 0.0)  # what would do for these is not asked
     for other in (0.05, 0.15, 0.6, 0.95):
         with pytest.raises(PrivacyError):
             swap(people, other, max_posterior=0.7, **how)
@@ -140,8 +142,8 @@ def test_whether_a_smaller_proportion_would_do_is_said(
 ) -> None:
     """Of 100 unique records as many can be changed as `fits` names."""
     holdings = SimpleNamespace(free=np.array([100]), changing=lambda changes: changes)
-    monkeypatch.setattr(refusal, "fitting_changes", lambda changes, _: changes in fits or None)
-    assert refusal._other_proportions(holdings, 0.5, 0) == said
+    monkeypatch.setattr(feasible, "fitting_changes", lambda changes, _: changes in fits or None)
+    assert feasible._other_proportions(holdings, 0.5, 0) == said
 
 
 def test_totals_move_by_each_record_once() -> None:
@@ -218,11 +220,11 @@ def test_an_optimum_under_the_limit_is_that_of_every_table_that_keeps_it() -> No
     """Every way to deal the same values out again, tried one by one."""
     table = pa.table({"who": range(7), "half": [0, 0, 0, 1, 1, 1, 1], "secret": list("aabbbab")})
     release = swap(table, 0.6, confidential="secret", max_posterior=0.8, rng=seeded(1))
-    data, keys, _ = parted(records_of(table), "secret")
+    keyed = Keyed.of(table, "secret")
     from sfumato.publish.conditional import simple_bayes
 
-    true = data.column("secret")
-    posterior = simple_bayes(columns_of(data, keys), true, 2, np.arange(7))
+    true = keyed.table.column("secret")
+    posterior = simple_bayes(keyed.known, true, 2, np.arange(7))
     best = np.inf
     for dealt in set(permutations(true.tolist())):
         shown = np.array(dealt)
@@ -383,7 +385,7 @@ def test_the_limit_that_would_do_is_the_smallest_on_the_grid(
     monkeypatch: pytest.MonkeyPatch, least: float
 ) -> None:
     monkeypatch.setattr(
-        refusal, "fitting_changes", lambda limit, _: 1 if limit >= least - 1e-9 else None
+        feasible, "fitting_changes", lambda limit, _: 1 if limit >= least - 1e-9 else None
     )
     holdings = SimpleNamespace(cap=object(), capped=lambda limit: limit)
-    assert refusal._other_limit(holdings, 0.5, None) == f"max_posterior={least:.2g}"
+    assert feasible._other_limit(holdings, 0.5, None) == f"max_posterior={least:.2g}"

@@ -9,7 +9,7 @@ import pytest
 import sfumato as sf
 from sfumato.errors import DataError, ParameterError
 from sfumato.publish.identify import identify
-from sfumato.publish.owned_records import patterns, records_of
+from sfumato.publish.owned import patterns, records_of
 from sfumato.publish.population import population_risk
 
 

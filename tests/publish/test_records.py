@@ -15,7 +15,7 @@ import pytest
 import sfumato as sf
 from sfumato.domain import Distinct
 from sfumato.errors import DataError, FileError, ParameterError
-from sfumato.publish.owned_records import cut, joined, records_of, replaced
+from sfumato.publish.owned import cut, joined, records_of, replaced
 from sfumato.table import save
 
 OF_ALL_TYPES = pa.table(

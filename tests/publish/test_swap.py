@@ -18,15 +18,15 @@ from hypothesis import strategies as st
 import sfumato as sf
 from papers.li_sarkar import classification
 from sfumato.errors import DataError, FileError, ParameterError, PrivacyError
-from sfumato.publish import refusal
+from sfumato.publish import feasible
 from sfumato.publish.conditional import conditional_named, simple_bayes, smoothed_tree
 from sfumato.publish.cost import two_way_changes
 from sfumato.publish.greedy import phase_one, phase_two
 from sfumato.publish.identify import Status, status_of
 from sfumato.publish.intruder import believer_of
-from sfumato.publish.owned_records import columns_of, joined, parted, patterns, records_of
-from sfumato.publish.swap import METHODS, exchange_of, swap
-from sfumato.publish.units import number_of_changes, units_of
+from sfumato.publish.owned import Keyed, records_of
+from sfumato.publish.swap import METHODS, swap
+from sfumato.publish.units import Units
 from sfumato.randomness import seeded
 
 
@@ -59,8 +59,8 @@ def data() -> pa.Table:
 
 
 def status(data: pa.Table) -> Status:
-    table, keys, _ = parted(records_of(data), **HOW)
-    return status_of(patterns(columns_of(table, keys)), table.column("illness"))
+    keyed = Keyed.of(data, **HOW)
+    return status_of(keyed.pattern, keyed.table.column("illness"))
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -103,11 +103,10 @@ def test_greedy_makes_the_swaps_of_the_written_out_list(data: pa.Table) -> None:
     """The paper's step 3 with every admissible swap listed and sorted, against classes
     and a heap.
     """
-    table, keys, secret = parted(records_of(data), **HOW)
-    known, (_, codes, parts) = columns_of(table, keys), joined(table, secret)
-    units = units_of(known, [codes], seeded(1))
+    keyed = Keyed.of(data, **HOW)
+    units = Units.of(keyed, keyed.secret, seeded(1))
     chosen = np.arange(60)
-    whole = exchange_of(known, codes, parts, units, 20, simple_bayes)
+    whole = units.exchange(20, simple_bayes)
     problem = type(whole)(whole.posterior[chosen], whole.true[chosen], whole.may_stay[chosen], 20)
     start = phase_one(problem, seeded(2))
     assert problem.cost(phase_two(problem, start)) == pytest.approx(
@@ -197,13 +196,13 @@ def test_several_confidential_columns_in_turn_and_jointly() -> None:
 
 def test_the_tree_posterior_is_one_and_a_tree_classifies(data: pa.Table) -> None:
     release = swap(data, 0.4, **HOW, conditional="tree", rng=seeded(1))
-    table, keys, _ = parted(records_of(data), **HOW)
-    codes = np.asarray(table.column("illness"))
+    keyed = Keyed.of(data, **HOW)
+    codes = np.asarray(keyed.table.column("illness"))
     shown = np.asarray(release.records.column("illness"))
-    judged = classification(columns_of(table, keys), codes, shown)
+    judged = classification(keyed.known, codes, shown)
     assert 0 < judged.trained_on_truth < judged.trained_on_release < 1
     assert judged.leaves_truth > 1 < judged.leaves_release
-    posterior = smoothed_tree(columns_of(table, keys), codes, 3, np.arange(50))
+    posterior = smoothed_tree(keyed.known, codes, 3, np.arange(50))
     assert (
         posterior.shape == (50, 3) and np.allclose(posterior.sum(axis=1), 1) and posterior.min() > 0
     )
@@ -311,20 +310,18 @@ def test_columns_beside_the_keys_are_named_where_they_tell_more_apart() -> None:
 
 
 def test_the_change_of_two_columns_is_their_total_variation() -> None:
-    table = records_of({"key": ["a", "a", "b", "b", "b"]})
+    keyed = Keyed.of({"key": ["a", "a", "b", "b", "b"], "value": [0, 1, 0, 0, 1]}, "value")
     truth, shown = np.array([0, 1, 0, 0, 1]), np.array([1, 1, 0, 0, 0])
-    assert two_way_changes(table, ["key"], truth, shown) == {"key": pytest.approx(2 / 5)}
-    assert two_way_changes(table, ["key"], truth, truth) == {"key": 0.0}
+    assert two_way_changes(keyed, truth, shown) == {"key": pytest.approx(2 / 5)}
+    assert two_way_changes(keyed, truth, truth) == {"key": 0.0}
 
 
 def every_release(people: pa.Table, wanted: int, limit: float) -> tuple[int, float, int] | None:
     """The least drift over the wanted number of changes, one more and one less, and the least
     objective with the first of these that has it: by trying all releases.
     """
-    table, keys, secret = parted(records_of(people), "ill")
-    known, (_, codes, parts) = columns_of(table, keys), joined(table, secret)
-    units = units_of(known, [codes], seeded(1))
-    problem = exchange_of(known, codes, parts, units, wanted, conditional_named("bayes"))
+    units = Units.of(Keyed.of(people, "ill"), ["ill"], seeded(1))
+    problem = units.exchange(wanted, conditional_named("bayes"))
     free, most = problem.may_stay, int(problem.may_stay.sum()) - (problem.values == 2)
     found: dict[int, tuple[int, float]] = {}
     for choice in product(range(problem.values), repeat=problem.units):
@@ -357,15 +354,14 @@ def test_any_drift_is_the_least_that_can_be_had_at_the_least_cost(
     limit = float(rng.choice([0.6, 0.8, 1.0]))
     assume(len(set(ill.tolist())) > 1)
     share_changed = float(rng.choice([0.3, 0.5, 0.7]))
-    table, known, secret = parted(records_of(people), "ill")
-    units = units_of(columns_of(table, known), columns_of(table, secret), seeded(1))
-    wanted, _ = number_of_changes(units, share_changed, table.domain["ill"].size)
+    units = Units.of(Keyed.of(people, "ill"), ["ill"], seeded(1))
+    wanted, _ = units.changes(share_changed)
     assume(units.unique > 1)
     best = every_release(people, wanted, limit)
     how: dict[str, Any] = {"confidential": "ill", "max_posterior": limit}
     if best is None:
         with pytest.MonkeyPatch.context() as patch, pytest.raises(PrivacyError):
-            patch.setattr(refusal, "_SECONDS", 0.0)
+            patch.setattr(feasible, "REFUSAL_SECONDS", 0.0)
             swap(people, share_changed, drift=None, **how)
         return
     for drift in (None, best[0]):
@@ -374,5 +370,7 @@ def test_any_drift_is_the_least_that_can_be_had_at_the_least_cost(
         assert report.objective == pytest.approx(best[1], abs=1e-9) and report.optimal
     if best[0]:
         with pytest.MonkeyPatch.context() as patch, pytest.raises(PrivacyError):
-            patch.setattr(refusal, "_SECONDS", 0.0)  # what would do instead is not asked here
+            patch.setattr(
+                feasible, "REFUSAL_SECONDS", 0.0
+            )  # what would do instead is not asked here
             swap(people, share_changed, drift=best[0] - 1, **how)

@@ -6,7 +6,7 @@ import pytest
 from papers.li_sarkar import insurance, worked_example
 from sfumato.publish.greedy import plan_flows
 from sfumato.publish.identify import identify, status_of
-from sfumato.publish.owned_records import columns_of, patterns, records_of
+from sfumato.publish.owned import columns_of, patterns, records_of
 from sfumato.publish.swap import swap
 from sfumato.randomness import seeded
 

@@ -29,7 +29,7 @@ from sfumato.errors import ParameterError
 from sfumato.progress import Progress
 from sfumato.publish.hide import hide as hide_patterns
 from sfumato.publish.hide import hide_disclosures
-from sfumato.publish.owned_baskets import baskets_of
+from sfumato.publish.owned import baskets_of
 from sfumato.table import Table, reader_of
 from sfumato.view import View
 

@@ -21,8 +21,8 @@ from sfumato.cli.usage import spelled_as_options
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.printable import percent
 from sfumato.publish.dossier import Dossier, Owned
-from sfumato.publish.owned_records import Nulls as NullsTreated
-from sfumato.publish.owned_records import binning, check_record_target, parted, records_of
+from sfumato.publish.owned import Keyed, binning, check_record_target, records_of
+from sfumato.publish.owned import Nulls as NullsTreated
 from sfumato.randomness import Keystream, secure, seeded
 from sfumato.renderers.picture import lines as lines_of_panels
 from sfumato.result import save_view
@@ -256,10 +256,8 @@ def read_records(
     with reading(reader_of(data)) as source:
         records = records_of(source)
     how: dict[str, Any] = {"bins": cuts(bins), "nulls": nulls_named(nulls)}
-    _, known, secret = parted(
-        records, listed(confidential), keys=columns(keys), beside=beside, **how
-    )
-    return records, {"confidential": secret, "keys": known, **how}
+    found = Keyed.of(records, listed(confidential), keys=columns(keys), beside=beside, **how)
+    return records, {"confidential": found.secret, "keys": found.keys, **how}
 
 
 def write_json(content: Mapping[str, Any], path: Path, *, force: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +12,8 @@ from sfumato.domain import Codes, Distinct
 from sfumato.publish.conditional import pair_counts
 from sfumato.publish.identify import Risk, risk_of, status_of
 from sfumato.publish.intruder import Believer, Intruder, believer_of, intruder_of
-from sfumato.publish.owned_records import columns_of, patterns
+from sfumato.publish.owned import Keyed
 from sfumato.renderers.frames import json_fields, json_value
-from sfumato.table import Table
 
 __all__ = ["Cost", "Total", "joint_divergence", "measure", "two_way_changes"]
 
@@ -63,16 +61,9 @@ class Cost:
         }
 
 
-def measure(
-    table: Table,
-    keys: Sequence[str],
-    attribute: Distinct,
-    truth: Codes,
-    shown: Codes,
-) -> Cost:
+def measure(keyed: Keyed, attribute: Distinct, truth: Codes, shown: Codes) -> Cost:
     """Compare the shown values of one confidential column with the true ones."""
-    known = columns_of(table, keys)
-    pattern = patterns(known)
+    pattern = keyed.pattern
     status = status_of(pattern, truth)
     divergence, jensen_shannon = joint_divergence(pattern, truth, shown)
     before, after = (np.bincount(codes, minlength=attribute.size) for codes in (truth, shown))
@@ -82,12 +73,12 @@ def measure(
         totals=tuple(Total(*each) for each in totals),
         i_divergence=divergence,
         jensen_shannon=jensen_shannon,
-        two_way=two_way_changes(table, keys, truth, shown),
+        two_way=two_way_changes(keyed, truth, shown),
         before=risk_of(pattern, truth),
         after=risk_of(pattern, shown),
         attack_before=believer_of(status, truth, truth),
         attack_after=believer_of(status, truth, shown),
-        intruder=intruder_of(known, status, attribute, truth, shown),
+        intruder=intruder_of(keyed.known, status, attribute, truth, shown),
     )
 
 
@@ -112,15 +103,13 @@ def joint_divergence(pattern: NDArray[np.int64], truth: Codes, shown: Codes) -> 
     return divergence, 0.5 * float(gain.sum())
 
 
-def two_way_changes(
-    table: Table, keys: Sequence[str], truth: Codes, shown: Codes
-) -> dict[str, float]:
+def two_way_changes(keyed: Keyed, truth: Codes, shown: Codes) -> dict[str, float]:
     """Total variation distance between the true and the shown table of each key with the
     confidential column.
     """
     values, changes = int(max(truth.max(), shown.max())) + 1, {}
-    for name, key in zip(keys, columns_of(table, keys), strict=True):
-        size = table.domain[name].size
+    for name, key in zip(keyed.keys, keyed.known, strict=True):
+        size = keyed.table.domain[name].size
         before, after = (pair_counts(key, codes, size, values) for codes in (truth, shown))
         changes[name] = float(np.abs(before - after).sum()) / (2 * len(truth))
     return changes

@@ -31,9 +31,8 @@ from numpy.typing import NDArray
 
 from sfumato.errors import EstimationError, PrivacyError
 from sfumato.progress import Progress, silent
-from sfumato.publish import flows
-from sfumato.publish.cap import CapRow, PosteriorCap
-from sfumato.publish.flows import Holdings
+from sfumato.publish import feasible
+from sfumato.publish.feasible import CapRow, Holdings, PosteriorCap
 from sfumato.publish.pricing import (
     FIRST_CHOICES,
     SAMPLING,
@@ -149,7 +148,7 @@ def least_drift(exchange: Exchange) -> int:
     """The smallest possible Σ_r |N′_r − N_r|, the objective of the paper's phase I over U and V
     together.
     """
-    drift = flows.least_drift(exchange.holdings())
+    drift = feasible.least_drift(exchange.holdings())
     if drift is None:
         assert exchange.cap is not None
         raise PrivacyError(
@@ -175,7 +174,7 @@ def solve(exchange: Exchange, *, drift: int = 0, progress: Progress = silent) ->
     while True:
         kinds = _kinds(exchange, alike, max(floor, drift // 2 * 2), rows)
         multipliers = refined(kinds, multipliers)
-        slack = flows.least_slack(exchange.holdings(), rows, multipliers.limit, kinds.drift)
+        slack = feasible.least_slack(exchange.holdings(), rows, multipliers.limit, kinds.drift)
         found = _settled(exchange, kinds, multipliers, alike[1], slack, progress)
         broken = exchange.cap.broken(exchange.flows(found.assigned)) if exchange.cap else []
         if not broken:

@@ -11,7 +11,7 @@ from warnings import warn
 import numpy as np
 
 from sfumato.arguments import checked
-from sfumato.publish.owned_records import binning, edges_of, parted, records_of
+from sfumato.publish.owned import Keyed, binning, edges_of
 from sfumato.table import Table
 
 V = TypeVar("V", bound=Callable[..., Any])
@@ -50,8 +50,7 @@ class Microdata:
         """The records of a file, an Arrow table or a data frame, and which of them are
         confidential.
         """
-        records = records_of(data)
-        parted(records, confidential, **given)
+        records = Keyed.of(data, confidential, **given).records
         asked = {"confidential": confidential, **given}
         return cls(records, {name: asked[name] for name in asked if name != "beside"})
 

@@ -24,7 +24,7 @@ from sfumato.printable import percent
 from sfumato.privacy.probability import check_number, check_seconds
 from sfumato.progress import Progress, silent
 from sfumato.publish.cover import cover
-from sfumato.publish.owned_baskets import baskets_of
+from sfumato.publish.owned import baskets_of
 from sfumato.publish.removal import (
     RULES_OF_REMOVAL,
     Entries,

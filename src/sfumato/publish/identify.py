@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -12,25 +12,22 @@ from numpy.typing import NDArray
 from sfumato.arguments import checked, shown
 from sfumato.domain import Codes
 from sfumato.errors import ParameterError
-from sfumato.privacy.probability import check_count, check_number
+from sfumato.privacy.probability import check_count
 from sfumato.progress import Progress, silent
 from sfumato.publish.former import taking_microdata
-from sfumato.publish.owned_records import (
+from sfumato.publish.owned import (
+    Keyed,
     Nulls,
     attribute_of,
-    columns_of,
-    edges_of,
+    cut_column,
     joined,
     numbers_of,
-    parted,
     patterns,
-    records_of,
 )
 from sfumato.publish.population import PopulationRisk, population_risk, sampling_weights
 from sfumato.renderers.frames import json_fields, json_value
 from sfumato.renderers.picture import bars
 from sfumato.result import Result
-from sfumato.table import Table
 from sfumato.view import Chart, TableView, View, attribute_columns
 
 __all__ = [
@@ -117,9 +114,9 @@ class ColumnRole:
     values: int
     identifiable_if_dropped: int
     saved_by_dropping: int
-    identifiable_if_binned: int | None
-    saved_by_binning: int | None
-    bins: int | None
+    identifiable_if_binned: int | None = None
+    saved_by_binning: int | None = None
+    bins: int | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -235,41 +232,23 @@ def identify(
     (1, 0.01)
     """
     beside = [] if weights is None else [weights]
-    records = records_of(data)
-    table, known, secret = parted(
-        records, confidential, keys=keys, bins=bins, nulls=nulls, beside=beside
-    )
+    keyed = Keyed.of(data, confidential, keys=keys, bins=bins, nulls=nulls, beside=beside)
     if isinstance(try_bins, bool) or not isinstance(try_bins, int) or try_bins < 2:
         raise ParameterError(f"a column is cut into 2 bins or more; found {shown(try_bins)}")
-    columns = columns_of(table, known)
-    pattern = patterns(columns)
-    views = [(name,) for name in secret] + ([secret] if len(secret) > 1 else [])
-    called, judged = zip(*(joined(table, names)[:2] for names in views), strict=True)
-    risks = tuple(risk_of(pattern, codes) for codes in judged)
+    weighed = sampling_weights(keyed.records, weights, population)
+    views = keyed.views(False) + ([keyed.secret] if len(keyed.secret) > 1 else [])
+    called, judged = zip(*(joined(keyed.table, names)[:2] for names in views), strict=True)
+    risks = tuple(risk_of(keyed.pattern, codes) for codes in judged)
     roles = []
-    for place, name in enumerate(known):
-        progress(f"without {name}", place / len(known))
-        others = columns[:place] + columns[place + 1 :]
-        roles.append(_role(table, name, others, judged[-1], risks[-1].identifiable, try_bins))
+    for place, name in enumerate(keyed.keys):
+        progress(f"without {name}", place / len(keyed.keys))
+        roles.append(_role(keyed, place, judged[-1], risks[-1].identifiable, try_bins))
     return Identification(
         tuple(attribute.name for attribute in called),
         risks,
         tuple(sorted(roles, key=lambda role: -role.saved_by_dropping)),
-        _population(records, columns, weights, population),
+        None if weighed is None else population_risk(keyed.known, weighed),
     )
-
-
-def _population(
-    records: Table, keys: Sequence[Codes], name: str | None, population: float | None
-) -> PopulationRisk | None:
-    if name is None and population is None:
-        return None
-    if population is not None:
-        check_number("population", population)
-    if population is not None and not population > 0:
-        raise ParameterError(f"population={population!r} is no number of people")
-    column = None if name is None else records.domain[name].decode(records.column(name))
-    return population_risk(keys, sampling_weights(column, name, population, records.rows))
 
 
 def status_of(pattern: NDArray[np.int64], codes: Codes) -> Status:
@@ -331,39 +310,25 @@ def extremes(
     return low.astype(np.int64), high.astype(np.int64)
 
 
-def _role(
-    table: Table, name: str, others: list[Codes], secret: Codes, identifiable: int, bins: int
-) -> ColumnRole:
-    """What one key gives away: how many records stay identifiable without it, or with it in
-    bins.
+def _role(keyed: Keyed, place: int, secret: Codes, identifiable: int, bins: int) -> ColumnRole:
+    """What one key gives away: how many records stay identifiable without it, or with its numbers
+    in bins of equal frequency.
     """
+    name, attribute = keyed.keys[place], attribute_of(keyed.table, keyed.keys[place])
+    others = keyed.known[:place] + keyed.known[place + 1 :]
 
     def left(keys: list[Codes]) -> int:
         return int(status_of(patterns(keys), secret).identifiable.sum()) if keys else 0
 
-    dropped, coarse = left(others), _coarsened(table, name, bins)
-    binned = None if coarse is None else left([*others, coarse])
-    return ColumnRole(
-        name,
-        table.domain[name].size,
-        dropped,
-        identifiable - dropped,
-        binned,
-        None if binned is None else identifiable - binned,
-        None if coarse is None else len(np.unique(coarse)),
+    dropped = left(others)
+    role = ColumnRole(name, attribute.size, dropped, identifiable - dropped)
+    if attribute.size <= bins or numbers_of(attribute) is None:
+        return role
+    coarse, codes = cut_column(keyed.table, name, f"frequency:{bins}")
+    binned = left([*others, codes])
+    return replace(
+        role,
+        identifiable_if_binned=binned,
+        saved_by_binning=identifiable - binned,
+        bins=coarse.size,
     )
-
-
-def _coarsened(table: Table, name: str, bins: int) -> Codes | None:
-    """The numbers of a column (or words that read as numbers) in classes of equal frequency, nulls
-    in one of their own, as `bins` would cut it; None for words, which cannot be cut.
-    """
-    attribute = attribute_of(table, name)
-    values = numbers_of(attribute)
-    if values is None or attribute.size <= bins:
-        return None
-    numbers = values[columns_of(table, [name])[0]]
-    absent = np.isnan(numbers)
-    # A null, which is nan here, comes after all edges: one more moves it past the last class.
-    edges = edges_of("frequency", bins, numbers[~absent])
-    return np.searchsorted(edges, numbers, side="right") + absent

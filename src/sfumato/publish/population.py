@@ -32,15 +32,14 @@ from sfumato.domain import Codes
 from sfumato.errors import DataError, ParameterError
 from sfumato.estimation.estimate import Answer
 from sfumato.printable import percent
-from sfumato.publish.owned_records import patterns
+from sfumato.privacy.probability import check_number
+from sfumato.publish.limits import MOST_PEOPLE
+from sfumato.publish.owned import patterns
 from sfumato.renderers.frames import json_fields
+from sfumato.table import Table
 from sfumato.view import View
 
 __all__ = ["PopulationRisk", "population_risk", "sampling_weights"]
-
-_FEW = 40
-_MOST = 1e12  # people
-_RISKY = 0.1  # records with more than this chance of a right match are counted
 
 
 @dataclass(frozen=True)
@@ -102,20 +101,24 @@ class PopulationRisk:
 
 
 def sampling_weights(
-    column: pa.Array | None, name: str | None, population: float | None, rows: int
-) -> NDArray[np.float64]:
+    records: Table, name: str | None, population: float | None
+) -> NDArray[np.float64] | None:
     """How many people each record stands for: a column of weights, scaled to the population where
-    that is given; or the same for all.
+    that is given; or the same for all; None where neither is.
     """
-    if population is not None and not population >= rows:
-        raise ParameterError(
-            f"a population of {population:,.0f} is smaller than the {rows:,} records drawn from it"
-        )
-    if population is not None and population > _MOST:
-        raise ParameterError(f"population={population:g} is no number of people")
-    if column is None:
-        assert population is not None
-        return np.full(rows, population / rows)
+    rows = records.rows
+    if population is not None:
+        check_number("population", population)
+        if not 0 < population <= MOST_PEOPLE:
+            raise ParameterError(f"population={population:g} is no number of people")
+        if population < rows:
+            raise ParameterError(
+                f"a population of {population:,.0f} is smaller than the {rows:,} records drawn "
+                "from it"
+            )
+    if name is None:
+        return None if population is None else np.full(rows, population / rows)
+    column = records.domain[name].decode(records.column(name))
     try:
         weights = column.cast(pa.float64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -125,7 +128,7 @@ def sampling_weights(
     found = np.asarray(weights.to_numpy(zero_copy_only=False), dtype=np.float64)
     if not np.isfinite(found).all() or found.min() <= 0:
         raise DataError(f"weights column '{name}' holds a weight that is not above 0")
-    if found.sum() > _MOST:
+    if found.sum() > MOST_PEOPLE:
         raise DataError(f"the weights in column '{name}' come to {found.sum():g} people")
     if population is not None:
         found = np.maximum(found * (population / found.sum()), 1.0)
@@ -152,7 +155,7 @@ def population_risk(keys: Sequence[Codes], weights: NDArray[np.float64]) -> Popu
         right_matches=_right_matches(held, rows / size),
         population_uniques=float(chance.sum()),
         expected_matches=float(matched.sum()),
-        risky=int((matched > _RISKY).sum()),
+        risky=int((matched > 0.1).sum()),
         weighted_matches=float(_by_weights(pattern, held, weights).sum()),
     )
 
@@ -194,10 +197,9 @@ def _by_weights(
     from scipy.special import hyp2f1
 
     success = np.minimum(held / np.bincount(pattern, weights=weights), 1.0)
-    # Beyond a few dozen records the first two moments give it to a thousandth, and the series is
-    # slow.
-    small = np.minimum(held, _FEW)
+    # Beyond forty records the first two moments give it to a thousandth, and the series is slow.
+    small = np.minimum(held, 40)
     risk = success**small / small * hyp2f1(small, small, small + 1, 1 - success)
-    risk = np.where(held > _FEW, success / held * (1 + (1 - success) / held), risk)
+    risk = np.where(held > 40, success / held * (1 + (1 - success) / held), risk)
     found: NDArray[np.float64] = risk[pattern]
     return found

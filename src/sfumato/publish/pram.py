@@ -23,25 +23,21 @@ from sfumato.publish.cost import two_way_changes
 from sfumato.publish.former import taking_microdata
 from sfumato.publish.intruder import ShownValue
 from sfumato.publish.invariant import LARGEST, InvariantMatrix
-from sfumato.publish.owned_records import (
+from sfumato.publish.owned import (
+    Keyed,
     Nulls,
     ReleasedRecords,
-    attribute_of,
     check_names,
     columns_named,
     columns_of,
     joined,
     numbers_of,
-    parted,
     patterns,
-    records_of,
-    replaced,
 )
 from sfumato.randomness import Keystream, drawing
 from sfumato.renderers.frames import json_value
 from sfumato.renderers.picture import bars
 from sfumato.result import Record
-from sfumato.table import Table
 from sfumato.view import Chart, ColumnView, TableView, View
 
 __all__ = ["PramRelease", "PramReport", "ValueCount", "pram"]
@@ -261,10 +257,18 @@ def pram(
     check_number("gamma", gamma) if gamma is not None else check_number("keep", keep)
     if gamma is not None and not gamma <= _LARGEST_GAMMA:
         raise ParameterError(f"gamma={float(gamma):g} promises nothing", hint="19 is usual")
-    table, known, names, strata = _parted(data, columns, within, bins, nulls)
+    chosen, inside = (columns_named("columns", names) for names in (columns, within))
+    if not chosen:
+        raise ParameterError("no column to replace was named", hint="name one or more")
+    both = [name for name in inside if name in chosen]
+    if both:
+        raise ParameterError(f"'{both[0]}' cannot be replaced within itself")
+    keyed = Keyed.of(data, chosen, bins=bins, nulls=nulls, keys_needed=False)
+    check_names(keyed.table, inside)
+    strata = tuple(name for name in keyed.keys if name in inside)
     draw = drawing(rng)
-    views = [names] if jointly else [(name,) for name in names]
-    targets = [joined(table, view) for view in views]
+    views = keyed.views(jointly)
+    targets = [joined(keyed.table, view) for view in views]
     for attribute, _, _ in targets:
         _check_values(attribute)
     reports: list[PramReport] = []
@@ -272,17 +276,16 @@ def pram(
     guarantee = Guarantee(1)
     for place, (view, (attribute, codes, parts)) in enumerate(zip(views, targets, strict=True)):
         progress(f"replacing {attribute.name}", place / len(targets))
-        matrices = _matrices(attribute.name, codes, columns_of(table, strata), gamma, keep)
+        matrices = _matrices(attribute.name, codes, columns_of(keyed.table, strata), gamma, keep)
         drawn = _drawn(codes, matrices, draw)
-        two_way = two_way_changes(table, known, codes, drawn)
+        two_way = two_way_changes(keyed, codes, drawn)
         notes = _not_the_best(matrices) if gamma is not None else ()
         reports.append(_report(attribute, codes, drawn, matrices, strata, two_way, notes))
         released = (part[drawn].astype(np.int32) for part in parts)
         shown |= dict(zip(view, released, strict=True))
         guarantee = guarantee.compose(_guarantee(matrices))
     return PramRelease(
-        replaced(table, {name: (attribute_of(table, name), shown[name]) for name in names}),
-        np.any([shown[name] != table.column(name) for name in names], axis=0),
+        *keyed.released(shown),
         guarantee,
         tuple(reports),
         draw.secure,
@@ -297,28 +300,6 @@ class _Stratum:
     rows: NDArray[np.intp]
     values: NDArray[np.intp]
     matrix: InvariantMatrix
-
-
-def _parted(
-    data: Any,
-    columns: str | Sequence[str],
-    within: str | Sequence[str],
-    bins: Mapping[str, str] | None,
-    nulls: Nulls,
-) -> tuple[Table, tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """The records with numbers in bins; the names of the columns beside those that are replaced, of
-    these, and of those within which they are.
-    """
-    chosen, inside = (columns_named("columns", names) for names in (columns, within))
-    if not chosen:
-        raise ParameterError("no column to replace was named", hint="name one or more")
-    both = [name for name in inside if name in chosen]
-    if both:
-        raise ParameterError(f"'{both[0]}' cannot be replaced within itself")
-    records = records_of(data)
-    table, known, chosen = parted(records, chosen, bins=bins, nulls=nulls, keys_needed=False)
-    check_names(table, inside)
-    return table, known, chosen, tuple(name for name in known if name in inside)
 
 
 def _check_values(column: Distinct) -> None:

@@ -20,14 +20,13 @@ from sfumato.progress import Progress, silent
 from sfumato.publish.former import taking_microdata
 from sfumato.publish.identify import Risk, risk_of, risk_table
 from sfumato.publish.local_suppression import blanked
-from sfumato.publish.owned_records import (
+from sfumato.publish.owned import (
+    Keyed,
     Nulls,
     ReleasedRecords,
     attribute_of,
     columns_of,
-    parted,
     patterns,
-    records_of,
     replaced,
 )
 from sfumato.randomness import Keystream, drawing
@@ -190,20 +189,18 @@ def suppress(
         raise ParameterError(
             "which columns an intruder may know was not said", hint="name keys, or confidential"
         )
-    records, secret = records_of(data), () if confidential is None else confidential
-    table, known, secret = parted(
-        records, secret, keys=keys, bins=bins, nulls=nulls, values_needed=0
-    )
+    keyed = Keyed.of(data, confidential, keys=keys, bins=bins, nulls=nulls, values_needed=0)
+    table, known = keyed.table, keyed.keys
     _check_k(k, table.rows)
     codes = np.stack([_coded_blanks(table, name) for name in known], axis=1)
     progress("counting groups", None)
     found = blanked(codes, k, rng=drawing(rng), seconds=seconds, progress=progress)
     blanks = zip(known, found.blank.T, strict=True)
     shown = replaced(table, {name: _with_blanks(table, name, blank) for name, blank in blanks})
-    before, after = (patterns(columns_of(each, known)) for each in (table, shown))
+    before, after = keyed.pattern, patterns(columns_of(shown, known))
     risks = {
         name: (risk_of(before, codes), risk_of(after, codes))
-        for name, codes in zip(secret, columns_of(table, secret), strict=True)
+        for name, codes in zip(keyed.secret, columns_of(table, keyed.secret), strict=True)
     }
     sizes = np.bincount(before)
     report = SuppressReport(

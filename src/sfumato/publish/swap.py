@@ -19,27 +19,23 @@ from sfumato.errors import ParameterError, PrivacyError, listing
 from sfumato.printable import percent
 from sfumato.privacy.probability import check_number
 from sfumato.progress import Progress, silent
-from sfumato.publish.cap import PosteriorCap
-from sfumato.publish.conditional import Conditional, conditional_named
+from sfumato.publish.conditional import conditional_named
 from sfumato.publish.cost import Cost, measure
 from sfumato.publish.exchange import Assignment, Exchange, solve
+from sfumato.publish.feasible import PosteriorCap, fitting_changes, refusal
 from sfumato.publish.former import taking_microdata
 from sfumato.publish.greedy import phase_one, phase_two
 from sfumato.publish.identify import Risk, risk_of, risk_table, status_of
 from sfumato.publish.intruder import Intruder, intruder_of, share
-from sfumato.publish.owned_records import (
+from sfumato.publish.owned import (
+    Keyed,
     Nulls,
     ReleasedRecords,
     attribute_of,
     columns_of,
-    joined,
-    parted,
     patterns,
-    records_of,
-    replaced,
 )
-from sfumato.publish.refusal import fitting_changes, refusal
-from sfumato.publish.units import Units, barred_values, number_of_changes, units_of
+from sfumato.publish.units import Units
 from sfumato.randomness import Keystream, drawing
 from sfumato.renderers.frames import json_fields, json_value
 from sfumato.renderers.picture import bars
@@ -47,12 +43,11 @@ from sfumato.result import Result
 from sfumato.table import Table
 from sfumato.view import Chart, TableView, View, attribute_columns
 
-__all__ = ["METHODS", "SwapRelease", "SwapReport", "exchange_of", "swap", "swap_proportions"]
+__all__ = ["METHODS", "SwapRelease", "SwapReport", "swap", "swap_proportions"]
 
 MethodName = Literal["optimal", "greedy", "random"]
 METHODS: tuple[MethodName, ...] = ("optimal", "greedy", "random")
 
-MAX_POSTERIOR = 0.9  # unless another limit is stated
 _HEADS = {  # what people see of the figures of a report
     **{"confidential": "column", "method": "method", "changed": "changed"},
     **{"marginal_drift": "totals moved by", "optimal": "optimal", "objective": "objective"},
@@ -65,7 +60,6 @@ _FIGURES = {  # of a report, as columns
     **{"marginal_drift": "int64", "optimal": "bool"},
     **dict.fromkeys(("objective", "bound", "gap", "informed", "seconds"), "double"),
 }
-_FEWEST = 3  # unique records that must hold a value for the limit to be kept without being stated
 
 
 @dataclass(frozen=True, repr=False)
@@ -301,12 +295,15 @@ class _Settings:
 
     @property
     def limit(self) -> float:
-        return MAX_POSTERIOR if self.max_posterior is None else self.max_posterior
+        """How surely a value may be guessed."""
+        return 0.9 if self.max_posterior is None else self.max_posterior
 
-    def cap(self, views: Sequence[NDArray[np.intp]], holders: NDArray[np.int64]) -> PosteriorCap:
-        """The limit; unless it was stated it leaves out what one or two unique records hold."""
-        fewest = _FEWEST if self.max_posterior is None else 0
-        return PosteriorCap.of(self.limit, views, holders, fewest)
+    @property
+    def fewest(self) -> int:
+        """Of how many unique records: a limit that was not stated leaves out what one or two of
+        them hold.
+        """
+        return 3 if self.max_posterior is None else 0
 
 
 @taking_microdata
@@ -352,29 +349,25 @@ def swap(
     """
     started = time.perf_counter()
     settings = _Settings(proportion, method, conditional, max_posterior, drift)
-    records = records_of(data)
-    table, known, secret = parted(records, confidential, keys=keys, bins=bins, nulls=nulls)
+    keyed = Keyed.of(data, confidential, keys=keys, bins=bins, nulls=nulls)
     rng = drawing(rng)
-    views = [secret] if jointly else [(name,) for name in secret]
-    for names in views:
-        _check_flipping(proportion, table, names)
+    for names in keyed.views(jointly):
+        _check_flipping(proportion, keyed.table, names)
     reports: list[SwapReport] = []
     shown: dict[str, Codes] = {}
-    for names in views:
-        report, released = _swap_one(table, known, names, settings, rng, progress)
+    for names in keyed.views(jointly):
+        report, released = _swap_one(Units.of(keyed, names, rng), settings, rng, progress)
         reports.append(report)
-        shown |= dict(zip(names, released, strict=True))
-    changed = np.any([shown[name] != table.column(name) for name in secret], axis=0)
-    whole = records if release_raw else table
-    whole = replaced(whole, {name: (attribute_of(table, name), shown[name]) for name in secret})
-    finer = [name for name in bins or () if release_raw and name not in secret]
-    pattern = patterns(columns_of(whole, known))
+        shown |= released
+    whole, changed = keyed.released(shown, raw=release_raw)
+    finer = [name for name in bins or () if release_raw and name not in keyed.secret]
+    pattern = patterns(columns_of(whole, keyed.keys))
     return SwapRelease(
         whole,
         changed,
         tuple(reports),
-        {name: risk_of(pattern, shown[name]) for name in secret},
-        (*_told_finer(finer, pattern, changed), *_told_beside(whole, known, secret)),
+        {name: risk_of(pattern, codes) for name, codes in shown.items()},
+        (*_finer_note(finer, pattern, changed), *_beside_note(whole, keyed)),
         time.perf_counter() - started,
     )
 
@@ -401,32 +394,6 @@ def _check_flipping(proportion: float, table: Table, names: Sequence[str]) -> No
             "undone by flipping them back",
             hint="use a proportion below 1, such as 0.5",
         )
-
-
-def exchange_of(
-    keys: Sequence[Codes],
-    codes: Codes,
-    parts: Sequence[NDArray[np.intp]],
-    units: Units,
-    changes: int,
-    model: Conditional,
-    settings: _Settings | None = None,
-) -> Exchange:
-    """The optimisation problem of these units, several confidential columns being one (`joined`
-    says which part each has in its values).
-    """
-    values, several = len(parts[0]), len(parts) > 1
-    true = codes[units.rows].astype(np.intp)
-    holders = np.bincount(true[units.may_stay], minlength=values)
-    views = [np.arange(values), *(parts if several else ())]
-    return Exchange(
-        model(keys, codes, values, units.rows),
-        true,
-        units.may_stay,
-        changes,
-        None if settings is None or settings.limit == 1 else settings.cap(views, holders),
-        barred_values(units, true, parts) if several else None,
-    )
 
 
 def _random(exchange: Exchange, rng: Keystream) -> NDArray[np.intp]:
@@ -506,31 +473,27 @@ def _check_found(name: str, exchange: Exchange, found: Assignment, settings: _Se
 
 
 def _swap_one(
-    table: Table,
-    keys: Sequence[str],
-    names: Sequence[str],
-    settings: _Settings,
-    rng: Keystream,
-    progress: Progress,
-) -> tuple[SwapReport, list[Codes]]:
+    units: Units, settings: _Settings, rng: Keystream, progress: Progress
+) -> tuple[SwapReport, dict[str, Codes]]:
     """The report, and the codes of the confidential columns as they are released."""
     started = time.perf_counter()
-    known, (attribute, truth, parts) = columns_of(table, keys), joined(table, names)
-    units = units_of(known, columns_of(table, names), rng)
-    changes, notes = number_of_changes(units, settings.proportion, attribute.size)
+    attribute, truth, parts = units.joined
+    changes, notes = units.changes(settings.proportion)
     if len(units.rows) == 0:
         notes += ("no record is identifiable, so nothing was changed",)
     model = conditional_named(settings.conditional)
-    exchange = exchange_of(known, truth, parts, units, changes, model, settings)
+    exchange = units.exchange(changes, model, settings.limit, settings.fewest)
     assignment, more = _assigned(attribute.name, exchange, settings, rng, progress)
     seconds = time.perf_counter() - started
     shown = truth.copy()
     shown[units.rows] = assignment.assigned
-    released = [part[shown].astype(np.int32) for part in parts]
+    released = {
+        name: part[shown].astype(np.int32) for name, part in zip(units.names, parts, strict=True)
+    }
     progress("measuring the cost", None)
-    cost = measure(table, keys, attribute, truth, shown)
+    cost = measure(units.keyed, attribute, truth, shown)
     moved = shown[units.rows] != truth[units.rows]
-    proved = math.isfinite(assignment.bound)
+    bounded = math.isfinite(assignment.bound)
     report = SwapReport(
         confidential=attribute.name,
         method=settings.method,
@@ -542,26 +505,25 @@ def _swap_one(
         changed_unique=int((moved & units.may_stay).sum()),
         changed_groups=int((moved & ~units.may_stay).sum()),
         objective=assignment.objective,
-        bound=assignment.bound if proved else None,
-        gap=assignment.gap if proved else None,
+        bound=assignment.bound if bounded else None,
+        gap=assignment.gap if bounded else None,
         optimal=assignment.optimal,
         seconds=seconds,
         cost=cost,
-        single=_single_columns(table, keys, names, released) if len(names) > 1 else (),
+        single=_single_columns(units.keyed, released) if len(parts) > 1 else (),
         notes=notes + more + _exempt_note(exchange, cost.intruder, settings),
     )
     return report, released
 
 
-def _single_columns(
-    table: Table, keys: Sequence[str], names: Sequence[str], released: Sequence[Codes]
-) -> tuple[Intruder, ...]:
+def _single_columns(keyed: Keyed, released: Mapping[str, Codes]) -> tuple[Intruder, ...]:
     """What can be guessed of each column on its own."""
-    known = columns_of(table, keys)
-    pattern, found = patterns(known), []
-    for name, truth, seen in zip(names, columns_of(table, names), released, strict=True):
-        status = status_of(pattern, truth)
-        found.append(intruder_of(known, status, attribute_of(table, name), truth, seen))
+    found = []
+    for name, seen in released.items():
+        (truth,) = columns_of(keyed.table, [name])
+        status = status_of(keyed.pattern, truth)
+        attribute = attribute_of(keyed.table, name)
+        found.append(intruder_of(keyed.known, status, attribute, truth, seen))
     return tuple(found)
 
 
@@ -577,7 +539,7 @@ def _exempt_note(exchange: Exchange, intruder: Intruder, settings: _Settings) ->
     )
 
 
-def _told_finer(
+def _finer_note(
     finer: Sequence[str], pattern: NDArray[np.int64], changed: NDArray[np.bool_]
 ) -> tuple[str, ...]:
     """A word where keys were cut for the swap only, and go out finer."""
@@ -591,16 +553,14 @@ def _told_finer(
     )
 
 
-def _told_beside(
-    released: Table, keys: Sequence[str], confidential: Sequence[str]
-) -> tuple[str, ...]:
+def _beside_note(released: Table, keyed: Keyed) -> tuple[str, ...]:
     """A word where columns that are no keys, and so were not looked at, tell more records apart."""
-    others = [name for name in released.domain.names if name not in {*confidential, *keys}]
+    others = [name for name in released.domain.names if name not in keyed.secret + keyed.keys]
     if not others:
         return ()
     unique, known = (
         int((np.bincount(patterns(columns_of(released, names))) == 1).sum())
-        for names in ([*keys, *others], keys)
+        for names in ([*keyed.keys, *others], keyed.keys)
     )
     if unique <= known:
         return ()

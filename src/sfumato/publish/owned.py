@@ -1,5 +1,6 @@
-"""An owner's true records as a table: each column as it was found, numbers cut into bins where that
-is asked for, and what an intruder may know (keys) kept apart from what is confidential.
+"""What an owner holds: true records or baskets as a table, each column as it was found, numbers cut
+into bins where that is asked for, and what an intruder may know (keys) kept apart from what is
+confidential.
 """
 
 from __future__ import annotations
@@ -15,38 +16,39 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato.arguments import checked, shown
-from sfumato.domain import Codes, Distinct, Domain
+from sfumato.domain import Codes, Distinct, Domain, Items
 from sfumato.errors import DataError, ParameterError, SchemaError, listing, near_miss
+from sfumato.publish.limits import MOST_BINS
 from sfumato.result import Result
-from sfumato.table import Table, reader_of, save
+from sfumato.table import Table, propose, read_items, reader_of, save
+from sfumato.table.baskets import BasketReader
 from sfumato.table.formats import STANDARD_STREAM, check_target, kind_of
-from sfumato.table.readers import RecordReader
+from sfumato.table.readers import ITEMS_NAME, RecordReader
 from sfumato.table.table import plain_array
 
 __all__ = [
+    "Keyed",
     "Nulls",
     "ReleasedRecords",
     "attribute_of",
+    "baskets_of",
     "binning",
     "check_names",
     "check_record_target",
     "columns_named",
     "columns_of",
     "cut",
+    "cut_column",
     "edges_of",
+    "framed",
     "joined",
     "numbers_of",
-    "parted",
     "patterns",
     "records_of",
     "replaced",
 ]
 
 Nulls = Literal["value", "error"]
-
-_LARGEST_KEY = 1 << 62
-_MOST_BINS = 10_000
-_CUT_SO = "write frequency:5, width:5 or 35,55,75"
 
 
 def records_of(data: Any) -> Table:
@@ -88,6 +90,58 @@ def records_of(data: Any) -> Table:
     return _coded(Distinct.of(name, table[name]) for name in table.column_names)
 
 
+def baskets_of(data: Any, items: str | Path | None = None) -> Table:
+    """The true baskets as a table with one column of items.
+
+    >>> table = baskets_of([["tea", "milk"], ["tea"]])
+    >>> table.rows, table.domain["items"].labels
+    (2, ('milk', 'tea'))
+    """
+    data = framed(data)
+    if isinstance(data, Table):
+        domain, where = data.domain, "this table"
+        perturbed = data.provenance is not None
+    else:
+        reader = reader_of(data)
+        perturbed, where = reader.description is not None, reader.where
+    if perturbed:
+        raise ParameterError(f"{where} is itself a perturbed file", hint="give the true baskets")
+    if not isinstance(data, Table):
+        if items is not None and not reader.baskets:
+            raise ParameterError("an items file is for basket files", hint="leave it out")
+        named = not isinstance(reader, BasketReader)
+        domain = propose(reader).domain if items is None else read_items(items, named=named)
+    if not domain.baskets:
+        raise ParameterError(f"{where} holds records, not baskets", hint="swap is for records")
+    table = data if isinstance(data, Table) else reader.table(domain)
+    if not table.rows:
+        raise DataError("there is no basket")
+    return table
+
+
+def framed(data: Any) -> Any:
+    """Plain lists of items as an Arrow table; anything else as it is."""
+    if (
+        isinstance(data, str | Path)
+        or hasattr(data, "__arrow_c_stream__")
+        or not isinstance(data, Iterable)
+    ):
+        return data
+    lists = []
+    for place, basket in enumerate(data, 1):
+        if isinstance(basket, str) or not isinstance(basket, Iterable):
+            raise DataError(
+                f"basket {place} is {shown(basket)}, not a list of items",
+                hint='give lists, as in [["tea", "milk"], ["tea"]]',
+            )
+        lists.append(sorted({str(item) for item in basket}))
+    names = tuple(sorted({item for basket in lists for item in basket}))
+    if not names:
+        raise DataError("no basket holds an item")
+    domain = Domain((Items(ITEMS_NAME, names),))
+    return Table.from_arrow(pa.table({ITEMS_NAME: pa.array(lists, pa.list_(pa.string()))}), domain)
+
+
 def _batches(reader: RecordReader) -> Iterator[pa.RecordBatch]:
     """The batches of a reader, which tells how far it has come, without string views (which polars
     hands over and Arrow cannot sort) and without the row labels of pandas.
@@ -104,60 +158,95 @@ def _coded(columns: Iterable[tuple[Distinct, Codes]]) -> Table:
     return Table(Domain(attributes), found)
 
 
-def parted(
-    records: Table,
-    confidential: str | Sequence[str] | None,
-    *,
-    keys: Sequence[str] | None = None,
-    bins: Mapping[str, str] | None = None,
-    nulls: Nulls = "value",
-    beside: Sequence[str] = (),
-    keys_needed: bool = True,
-    values_needed: int = 2,
-) -> tuple[Table, tuple[str, ...], tuple[str, ...]]:
-    """The records with numbers cut as `bins` say; the names of the keys; those of the confidential
-    columns.
-
-    A column that is not confidential is a key, unless `keys` names them or it stands `beside` (a
-    sampling weight). Of a confidential column `values_needed` different values are asked for.
+@dataclass(frozen=True, eq=False)
+class Keyed:
+    """Records with numbers cut as asked, the names of their keys (what an intruder may know) and
+    those of the confidential columns.
 
     >>> people = {"age": [31, 31, 52], "town": ["Lyon"] * 3, "ill": ["no", "yes", "no"]}
-    >>> table, keys, secret = parted(records_of(people), "ill", bins={"age": "40"})
-    >>> keys, secret, table.domain["age"].labels
+    >>> found = Keyed.of(people, "ill", bins={"age": "40"})
+    >>> found.keys, found.secret, found.table.domain["age"].labels
     (('age', 'town'), ('ill',), ('[31,40)', '[40,52]'))
     """
-    if confidential is None:
-        raise ParameterError(
-            "no confidential column was named", hint='name one or more, as in confidential="income"'
-        )
-    secret = columns_named("confidential", confidential)
-    chosen = None if keys is None else columns_named("keys", keys)
-    check_names(records, [*secret, *(chosen or ()), *beside])
-    table = cut(records, bins)
-    if values_needed and not secret:
-        raise ParameterError("no confidential column was named", hint="name one or more")
-    for name in chosen or ():
-        if name in secret or name in beside:
-            role = "confidential" if name in secret else "a weight"
+
+    records: Table  # as they were found
+    table: Table  # numbers in bins
+    keys: tuple[str, ...]
+    secret: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls,
+        data: Any,
+        confidential: str | Sequence[str] | None,
+        *,
+        keys: Sequence[str] | None = None,
+        bins: Mapping[str, str] | None = None,
+        nulls: Nulls = "value",
+        beside: Sequence[str] = (),
+        keys_needed: bool = True,
+        values_needed: int = 2,
+    ) -> Keyed:
+        """A column that is not confidential is a key, unless `keys` names them or it stands
+        `beside` (a sampling weight). Of a confidential column `values_needed` different values are
+        asked for.
+        """
+        records = records_of(data)
+        secret = columns_named("confidential", () if confidential is None else confidential)
+        if values_needed and not secret:
             raise ParameterError(
-                f"'{name}' is named a key and {role}; a column is one of them",
-                hint="leave it out of one",
+                "no confidential column was named",
+                hint='name one or more, as in confidential="income"',
             )
-    apart = {*secret, *beside}
-    known = tuple(name for name in (chosen or table.domain.names) if name not in apart)
-    _check_nulls(table, [*known, *secret, *(bins or ())], nulls)
-    for name in secret:
-        if table.domain[name].size < values_needed:
-            raise DataError(
-                f"confidential column '{name}' has {table.domain[name].size} value(s), so there is "
-                "nothing to exchange",
-                hint="name a column with two or more values",
+        chosen = None if keys is None else columns_named("keys", keys)
+        check_names(records, [*secret, *(chosen or ()), *beside])
+        table = cut(records, bins)
+        for name in chosen or ():
+            if name in secret or name in beside:
+                role = "confidential" if name in secret else "a weight"
+                raise ParameterError(
+                    f"'{name}' is named a key and {role}; a column is one of them",
+                    hint="leave it out of one",
+                )
+        apart = {*secret, *beside}
+        known = tuple(name for name in (chosen or table.domain.names) if name not in apart)
+        _check_nulls(table, [*known, *secret, *(bins or ())], nulls)
+        for name in secret:
+            if table.domain[name].size < values_needed:
+                raise DataError(
+                    f"confidential column '{name}' has {table.domain[name].size} value(s), so "
+                    "there is nothing to exchange",
+                    hint="name a column with two or more values",
+                )
+        if not known and keys_needed:
+            raise ParameterError(
+                "every column is confidential, so no record can be told apart by the others"
             )
-    if not known and keys_needed:
-        raise ParameterError(
-            "every column is confidential, so no record can be told apart by the others"
-        )
-    return table, known, secret
+        return cls(records, table, known, secret)
+
+    @cached_property
+    def known(self) -> list[Codes]:
+        """The codes of the keys."""
+        return columns_of(self.table, self.keys)
+
+    @cached_property
+    def pattern(self) -> NDArray[np.int64]:
+        """The number of each record's combination of keys."""
+        return patterns(self.known)
+
+    def views(self, jointly: bool) -> list[tuple[str, ...]]:
+        """The confidential columns as they are treated: as one, or each on its own."""
+        return [self.secret] if jointly else [(name,) for name in self.secret]
+
+    def released(
+        self, shown: Mapping[str, Codes], *, raw: bool = False
+    ) -> tuple[Table, NDArray[np.bool_]]:
+        """The records with these codes in place of the confidential ones, the other columns in
+        their bins or `raw`; and which records differ from the truth.
+        """
+        columns = {name: (attribute_of(self.table, name), shown[name]) for name in shown}
+        changed = np.any([shown[name] != self.table.column(name) for name in shown], axis=0)
+        return replaced(self.records if raw else self.table, columns), changed
 
 
 def columns_named(role: str, names: str | Sequence[str]) -> tuple[str, ...]:
@@ -230,10 +319,13 @@ def cut(records: Table, bins: Mapping[str, str] | None) -> Table:
             hint='as in bins={"age": "frequency:5"}',
         )
     check_names(records, bins or ())
-    return replaced(records, {name: _cut(records, name, how) for name, how in (bins or {}).items()})
+    return replaced(
+        records, {name: cut_column(records, name, how) for name, how in (bins or {}).items()}
+    )
 
 
-def _cut(records: Table, name: str, how: str) -> tuple[Distinct, Codes]:
+def cut_column(records: Table, name: str, how: str) -> tuple[Distinct, Codes]:
+    """One column in bins, and its codes."""
     if not isinstance(how, str):
         found = "a list" if isinstance(how, list | tuple) else shown(how)
         raise ParameterError(
@@ -285,7 +377,9 @@ def binning(text: str) -> tuple[str, int, tuple[float, ...]]:
     try:
         count, cuts = (int(number), ()) if colon else (0, tuple(map(float, text.split(","))))
     except ValueError:
-        raise ParameterError(f"cannot read the binning '{text}'", hint=_CUT_SO) from None
+        raise ParameterError(
+            f"cannot read the binning '{text}'", hint="write frequency:5, width:5 or 35,55,75"
+        ) from None
     if colon and method not in ("width", "frequency"):
         raise ParameterError(
             f"no way of binning called {shown(method)}", hint="use width, frequency or cuts"
@@ -294,8 +388,8 @@ def binning(text: str) -> tuple[str, int, tuple[float, ...]]:
         raise ParameterError(f"cuts must be one or more ascending numbers; found {cuts}")
     if colon and count < 2:
         raise ParameterError(f"a column is cut into 2 bins or more; found {count}")
-    if count > _MOST_BINS:
-        raise ParameterError(f"a column is cut into {_MOST_BINS:,} bins at most; found {count:,}")
+    if count > MOST_BINS:
+        raise ParameterError(f"a column is cut into {MOST_BINS:,} bins at most; found {count:,}")
     return method if colon else "cuts", count, cuts
 
 
@@ -338,7 +432,7 @@ def patterns(columns: Sequence[Codes]) -> NDArray[np.int64]:
     size = 1
     for column in columns:
         values = int(column.max(initial=-1)) + 1
-        if size * values >= _LARGEST_KEY:
+        if size * values >= (1 << 62):
             key = _renumbered(key)
             size = int(key.max(initial=-1)) + 1
         key = key * values + column
