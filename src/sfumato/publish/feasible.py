@@ -380,13 +380,13 @@ def _other_proportions(
 
 
 def _near(proportion: float) -> list[float]:
-    """Other proportions in whole per cent, the nearest first: those within a tenth one by one,
-    farther ones every twentieth.
+    """Other proportions in whole per cent, the nearest first and of two the smaller: those within
+    a tenth one by one, farther ones every twentieth.
     """
     grid = [step / 100 for step in range(1, 100)]
     near = [step for step in grid if abs(step - proportion) < 0.1 or round(step * 20, 9) % 1 == 0]
     others = [step for step in near if not math.isclose(step, proportion)]
-    return sorted(others, key=lambda step: abs(step - proportion))
+    return sorted(others, key=lambda step: round(abs(step - proportion), 9))
 
 
 def _other_limit(holdings: Holdings, limit: float, drift: int | None) -> str | None:
