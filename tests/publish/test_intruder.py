@@ -94,9 +94,8 @@ def test_a_stated_limit_holds_for_every_value(limit: float) -> None:
 def test_what_cannot_be_had_is_refused_and_every_advice_would_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(
-        feasible, "REFUSAL_SECONDS", 600.0
-    )  # everything is tried, however busy the machine
+    # Everything is tried, however busy the machine.
+    monkeypatch.setattr(feasible, "REFUSAL_SECONDS", 600.0)
     people = skewed()
     how = {"confidential": "income"}
     with pytest.raises(PrivacyError, match="the totals of 'income' cannot stay") as refused:

@@ -22,7 +22,7 @@ COUNTS = np.array([600, 250, 100, 50])
 def test_the_matrix_is_invariant_and_keeps_its_promise(gamma: Fraction, counts: np.ndarray) -> None:
     matrix = InvariantMatrix.promising(counts, gamma)
     assert (matrix.weights.sum(axis=0) == 1 << 32).all()
-    assert np.abs(matrix.law @ counts - counts).max() < 1e-4 * counts.sum() / 10_000
+    assert np.abs(matrix.chances @ counts - counts).max() < 1e-4 * counts.sum() / 10_000
     rows = matrix.weights.tolist()
     worst = max(Fraction(max(row), min(row)) for row in rows)
     assert worst <= gamma and matrix.guarantee.gamma == worst

@@ -370,7 +370,5 @@ def test_any_drift_is_the_least_that_can_be_had_at_the_least_cost(
         assert report.objective == pytest.approx(best[1], abs=1e-9) and report.optimal
     if best[0]:
         with pytest.MonkeyPatch.context() as patch, pytest.raises(PrivacyError):
-            patch.setattr(
-                feasible, "REFUSAL_SECONDS", 0.0
-            )  # what would do instead is not asked here
+            patch.setattr(feasible, "REFUSAL_SECONDS", 0.0)  # other settings are not asked for
             swap(people, share_changed, drift=best[0] - 1, **how)

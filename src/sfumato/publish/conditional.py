@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sfumato.arguments import shown
 from sfumato.domain import Codes
 from sfumato.errors import MissingExtraError, ParameterError
+from sfumato.publish.limits import ROWS_AT_ONCE
 
 __all__ = [
     "CONDITIONALS",
@@ -22,10 +23,6 @@ __all__ = [
 
 # Of the codes of the keys, those of the confidential column, its values, and the rows wanted.
 Conditional = Callable[[Sequence[Codes], Codes, int, NDArray[np.integer]], NDArray[np.float64]]
-
-_CHUNK = 1 << 16
-_FOLDS = 5
-_LEAF = 20
 
 
 def simple_bayes(
@@ -46,14 +43,14 @@ def simple_bayes(
         prior = np.log(counts / counts.sum())
     tables = [_log_likelihood(column, codes, values, pseudo_count) for column in keys]
     posterior = np.empty((len(rows), values))
-    for start in range(0, len(rows), _CHUNK):
-        chunk = rows[start : start + _CHUNK]
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        chunk = rows[start : start + ROWS_AT_ONCE]
         logs = np.broadcast_to(prior, (len(chunk), values)).copy()
         for column, table in zip(keys, tables, strict=True):
             logs += table[column[chunk]]
         logs -= logs.max(axis=1, keepdims=True)
         np.exp(logs, out=logs)
-        posterior[start : start + _CHUNK] = logs / logs.sum(axis=1, keepdims=True)
+        posterior[start : start + ROWS_AT_ONCE] = logs / logs.sum(axis=1, keepdims=True)
     return posterior
 
 
@@ -64,13 +61,15 @@ def smoothed_tree(
     rows: NDArray[np.integer],
     *,
     pseudo_count: float = 2.0,
+    folds: int = 5,
+    leaf: int = 20,
 ) -> NDArray[np.float64]:  # (len(rows), values)
     """Posteriors of a decision tree that has not seen the record, its leaves pulled towards the
     marginal.
 
-    Five-fold cross-fitting keeps a record's own value out of its posterior; a leaf with n records
-    of which n_y have value y gives (n_y + m·p(y)) / (n + m), m = `pseudo_count` (the m-estimate of
-    Cestnik 1990).
+    Cross-fitting keeps a record's own value out of its posterior; a leaf with n records of which
+    n_y have value y gives (n_y + m·p(y)) / (n + m), m = `pseudo_count` (the m-estimate of Cestnik
+    1990).
     """
     try:
         from sklearn.tree import DecisionTreeClassifier
@@ -81,10 +80,10 @@ def smoothed_tree(
     prior = np.bincount(codes, minlength=values) / len(codes)
     posterior = np.empty((len(codes), values))
     # Row number modulo the folds: no draw is needed, and the result depends on the data alone.
-    fold = np.arange(len(codes)) % _FOLDS
-    for held_out in range(_FOLDS):
+    fold = np.arange(len(codes)) % folds
+    for held_out in range(folds):
         train = fold != held_out
-        tree = DecisionTreeClassifier(min_samples_leaf=_LEAF, random_state=0).fit(
+        tree = DecisionTreeClassifier(min_samples_leaf=leaf, random_state=0).fit(
             features[train], codes[train]
         )
         leaves = np.zeros((tree.tree_.node_count, values))

@@ -26,15 +26,12 @@ from numpy.typing import NDArray
 from sfumato.bits import Bits
 from sfumato.errors import EstimationError
 from sfumato.progress import Progress, silent
+from sfumato.publish.limits import MOST_CHOICES, MOST_TRIED
 from sfumato.publish.removal import Entries
 from sfumato.publish.restriction import Restriction
 from sfumato.randomness import Keystream
 
 __all__ = ["CountedItems", "cover"]
-
-_ROUNDS = 48  # removals are chosen in about so many portions
-_CHOICES = 4_096  # of items to take, looked through for the smallest
-_TRIED = 32  # of them, at most
 
 CountedItems = tuple[tuple[int, ...], int]  # an itemset and its count
 
@@ -123,7 +120,7 @@ def _searched(
         return best
     found = [_pruned(problem, problem.moves(entries)) for entries in starts]
     best = min([*found, best], key=lambda outcome: outcome.losses)
-    for allowed in islice(_few_items(problem, restrictions), _TRIED):
+    for allowed in islice(_few_items(problem, restrictions), MOST_TRIED):
         if not left():
             return best
         tried = _choose(problem, np.ones(len(problem.slack)), allowed)
@@ -146,7 +143,7 @@ def _few_items(
 ) -> Iterator[NDArray[np.bool_]]:  # (moves,)
     """Moves that take few items: one of each restriction, choices that share items first."""
     choices = product(*(restriction.victims for restriction in restrictions))
-    sets = {frozenset(choice) for choice in islice(choices, _CHOICES)}
+    sets = {frozenset(choice) for choice in islice(choices, MOST_CHOICES)}
     for items in sorted(sets, key=lambda items: (len(items), sorted(items))):
         yield np.isin(problem.items, list(items))
 
@@ -260,9 +257,14 @@ def _joined(parts: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
 
 
 def _choose(
-    problem: _Covering, price: NDArray[np.float64], allowed: NDArray[np.bool_] | None = None
+    problem: _Covering,
+    price: NDArray[np.float64],
+    allowed: NDArray[np.bool_] | None = None,
+    portions: int = 48,
 ) -> _Outcome:
-    """Removals in rounds, cheapest per restriction served first, until every need is met."""
+    """Removals in about so many portions, cheapest per restriction served first, until every need
+    is met.
+    """
     lawful, secret = problem.lawful, problem.secret
     slack, need = problem.slack.copy(), problem.need.copy()
     lawful_alive, secret_alive = (
@@ -270,7 +272,7 @@ def _choose(
         np.ones(len(secret.owner), dtype=bool),
     )
     free = np.ones(len(problem.rows), dtype=bool) if allowed is None else allowed.copy()
-    portion = max(1, int(np.maximum(need, 0).sum()) // _ROUNDS)
+    portion = max(1, int(np.maximum(need, 0).sum()) // portions)
     chosen: list[NDArray[np.int64]] = []
     while (need > 0).any():
         rate = np.where(slack >= 0, price / (np.maximum(slack, 0) + 1.0), 0.0)

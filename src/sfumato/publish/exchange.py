@@ -33,21 +33,11 @@ from sfumato.errors import EstimationError, PrivacyError
 from sfumato.progress import Progress, silent
 from sfumato.publish import feasible
 from sfumato.publish.feasible import CapRow, Holdings, PosteriorCap
-from sfumato.publish.pricing import (
-    FIRST_CHOICES,
-    SAMPLING,
-    SMALLEST_BAND,
-    Kinds,
-    Moves,
-    Multipliers,
-    nearest_moves,
-    sweep_of,
-)
-from sfumato.publish.programme import SECONDS, refined, settle
+from sfumato.publish.limits import EXCHANGE_SECONDS, FIRST_CHOICES, SAMPLING, SMALLEST_BAND
+from sfumato.publish.pricing import Kinds, Moves, Multipliers, nearest_moves, sweep_of
+from sfumato.publish.programme import cheapest, refined
 
 __all__ = ["Assignment", "Exchange", "least_drift", "solve"]
-
-_LOOK = 4_096  # units looked at to see whether many are alike
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +165,7 @@ def solve(exchange: Exchange, *, drift: int = 0, progress: Progress = silent) ->
         kinds = _kinds(exchange, alike, max(floor, drift // 2 * 2), rows)
         multipliers = refined(kinds, multipliers)
         slack = feasible.least_slack(exchange.holdings(), rows, multipliers.limit, kinds.drift)
-        found = _settled(exchange, kinds, multipliers, alike[1], slack, progress)
+        found = _proved(exchange, kinds, multipliers, alike[1], slack, progress)
         broken = exchange.cap.broken(exchange.flows(found.assigned)) if exchange.cap else []
         if not broken:
             return found
@@ -186,7 +176,7 @@ def solve(exchange: Exchange, *, drift: int = 0, progress: Progress = silent) ->
         progress(f"{len(rows)} limits on what can be guessed", None)
 
 
-def _settled(
+def _proved(
     exchange: Exchange,
     kinds: Kinds,
     multipliers: Multipliers,
@@ -202,21 +192,21 @@ def _settled(
     sweep = sweep_of(kinds, multipliers)
     limit = FIRST_CHOICES
     while True:
-        progress(f"settling the {limit} nearest ties", None)
+        progress(f"breaking the {limit} nearest ties", None)
         moves = nearest_moves(kinds, multipliers, sweep, limit)
-        settled = settle(kinds, multipliers, sweep, moves)
-        if settled is not None and settled.excess <= moves.reach + slack:
-            assigned = _spread(sweep.base[member], member, moves, settled.taken)
+        found = cheapest(kinds, multipliers, sweep, moves)
+        if found is not None and found.excess <= moves.reach + slack:
+            assigned = _spread(sweep.base[member], member, moves, found.taken)
             return Assignment(
                 assigned,
                 exchange.cost(assigned),
                 sweep.bound + slack,
-                settled.proved,
+                found.proved,
                 exchange.drift(assigned),
             )
         if not np.isfinite(moves.reach):
             raise EstimationError(
-                f"no exchange was found within {SECONDS:g} s",
+                f"no exchange was found within {EXCHANGE_SECONDS:g} s",
                 hint="use the greedy method, or a lower proportion",
             )
         limit *= 8
@@ -225,13 +215,13 @@ def _settled(
 Alike = tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.int64]]
 
 
-def _alike(exchange: Exchange) -> Alike:
+def _alike(exchange: Exchange, look: int = 4_096) -> Alike:
     """First member of each kind, the kind of each unit, the number of each kind: equal by a 64-bit
     hash of the row.
 
-    Where a look at a few thousand units finds hardly any alike, every unit is a kind of its own.
+    Where a look at a few thousand units finds hardly any that are, every unit is a kind of its own.
     """
-    some = slice(None, None, max(1, exchange.units // _LOOK))
+    some = slice(None, None, max(1, exchange.units // look))
     if len(np.unique(_hashed(exchange, some))) > 0.95 * len(exchange.true[some]):
         alone = np.arange(exchange.units)
         return alone, alone, np.ones(exchange.units, dtype=np.int64)

@@ -24,6 +24,7 @@ from sfumato.printable import percent
 from sfumato.privacy.probability import check_number, check_seconds
 from sfumato.progress import Progress, silent
 from sfumato.publish.cover import cover
+from sfumato.publish.limits import MOST_REPAIRS
 from sfumato.publish.owned import baskets_of
 from sfumato.publish.removal import (
     RULES_OF_REMOVAL,
@@ -51,8 +52,6 @@ __all__ = [
 ]
 
 HIDING_METHODS = ("cover", *RULES_OF_REMOVAL)
-NEAR = 0.9  # of the threshold: a hidden pattern above this is looked at for company
-_REPAIRS = 5
 _PATTERN = {  # of a hidden pattern, as columns
     **{"pattern": "string", "count_before": "int64", "count_after": "int64"},
     **{"found_before": "bool", "found_after": "bool"},
@@ -448,7 +447,7 @@ def _covered(
     depth = hiding.margin + rng.below(hiding.margin + 1, len(active)).astype(int)
     released = bits
     parts: list[Entries] = []
-    for _ in range(_REPAIRS):
+    for _ in range(MOST_REPAIRS):
         left = [
             max(0, min(r.most_left(released, limits) - below, cap))
             for r, below, cap in zip(active, depth.tolist(), caps, strict=True)
@@ -545,11 +544,13 @@ def _with_company(
     limits: Limits,
     progress: Progress,
 ) -> tuple[Hidden, ...]:
-    """The outcomes with the number of itemsets that stand beside each hidden one."""
+    """The outcomes with the number of itemsets that stand beside each pattern that is hidden within
+    a tenth below the threshold.
+    """
     near = {
         place: outcome.count_after
         for place, (outcome, restriction) in enumerate(zip(outcomes, restrictions, strict=True))
-        if NEAR * limits.min_count <= outcome.count_after < limits.min_count
+        if 0.9 * limits.min_count <= outcome.count_after < limits.min_count
         and not restriction.consequent
         and outcome.found_before
     }

@@ -20,8 +20,6 @@ from sfumato.view import TableView, View
 
 __all__ = ["Believer", "Intruder", "ShownValue", "believer_of", "intruder_of", "share"]
 
-_BANDS = 10  # of how much likelier the shown value is, from the keys, than the next
-
 
 @dataclass(frozen=True)
 class Believer:
@@ -205,7 +203,12 @@ def _shown_values(flows: NDArray[np.int64], values: tuple[Any, ...]) -> tuple[Sh
 
 
 def _with_keys(
-    keys: Sequence[Codes], values: int, truth: Codes, shown: Codes, rows: NDArray[np.intp]
+    keys: Sequence[Codes],
+    values: int,
+    truth: Codes,
+    shown: Codes,
+    rows: NDArray[np.intp],
+    bands: int = 10,
 ) -> tuple[float, float]:
     """Right guesses by naive Bayes learnt from the release, and by one who sets its verdict beside
     what is shown.
@@ -222,8 +225,8 @@ def _with_keys(
     lead = posterior[place, own]
     posterior[place, own] = -1.0
     lead = lead - posterior.max(axis=1)
-    edges = np.unique(np.quantile(lead, np.linspace(0, 1, _BANDS + 1)[1:-1]))
-    sort = own.astype(np.int64) * _BANDS + np.searchsorted(edges, lead, side="right")
+    edges = np.unique(np.quantile(lead, np.linspace(0, 1, bands + 1)[1:-1]))
+    sort = own.astype(np.int64) * bands + np.searchsorted(edges, lead, side="right")
     return alone, _right_from_others(sort, true, values)
 
 

@@ -21,11 +21,10 @@ from numpy.typing import NDArray
 from sfumato.errors import EstimationError, ParameterError
 from sfumato.mechanisms.weights import ONE, integer_weights
 from sfumato.privacy.guarantee import Gamma, Guarantee
+from sfumato.publish.limits import MOST_BEST_VALUES
 from sfumato.randomness import Keystream
 
-__all__ = ["LARGEST", "InvariantMatrix"]
-
-LARGEST = 60  # values up to which the best matrix is looked for; beyond, the own law serves
+__all__ = ["InvariantMatrix"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +33,7 @@ class InvariantMatrix:
     for.
 
     >>> matrix = InvariantMatrix.promising(np.array([600, 300, 100]), 19)
-    >>> np.allclose(matrix.law @ [600, 300, 100], [600, 300, 100]), matrix.guarantee.gamma <= 19
+    >>> np.allclose(matrix.chances @ [600, 300, 100], [600, 300, 100]), matrix.guarantee.gamma <= 19
     (True, True)
     """
 
@@ -44,7 +43,7 @@ class InvariantMatrix:
     @classmethod
     def promising(cls, counts: NDArray[np.int64], gamma: Gamma) -> InvariantMatrix:
         """The invariant matrix with this γ or less that leaves most records alone; of more than
-        `LARGEST` values the one that keeps each with the same probability.
+        `MOST_BEST_VALUES` values the one that keeps each with the same probability.
         """
         if not gamma > 1:
             raise ParameterError(f"gamma={float(gamma):g} leaves no information; use gamma > 1")
@@ -70,10 +69,10 @@ class InvariantMatrix:
         """
         if not 0 < keep < 1:
             raise ParameterError(f"keep={keep:g} lies outside (0, 1)", hint="use for instance 0.8")
-        return cls(integer_weights(_own_law(counts / counts.sum(), keep)), counts)
+        return cls(integer_weights(_own_distribution(counts / counts.sum(), keep)), counts)
 
     @property
-    def law(self) -> NDArray[np.float64]:  # (shown, true)
+    def chances(self) -> NDArray[np.float64]:  # (shown, true)
         """The probabilities."""
         return self.weights / float(ONE)
 
@@ -88,22 +87,22 @@ class InvariantMatrix:
     @property
     def kept(self) -> float:
         """The expected share of the records that show their true value."""
-        return float(np.diag(self.law) @ self.counts / self.counts.sum())
+        return float(np.diag(self.chances) @ self.counts / self.counts.sum())
 
     @property
     def moved(self) -> float:
         """By how many records an expected count differs from the count at most: the rounding."""
-        return float(np.abs(self.law @ self.counts - self.counts).max())
+        return float(np.abs(self.chances @ self.counts - self.counts).max())
 
     def variance(self) -> NDArray[np.float64]:  # (values,)
         """Of each shown count: Σ_x n_x R[y, x] (1 − R[y, x])."""
-        law = self.law
-        found: NDArray[np.float64] = (law * (1 - law)) @ self.counts
+        chances = self.chances
+        found: NDArray[np.float64] = (chances * (1 - chances)) @ self.counts
         return found
 
     def joint(self) -> NDArray[np.float64]:  # (shown, true)
         """How many records are expected to show each value and truly have each."""
-        return self.law * self.counts
+        return self.chances * self.counts
 
     def draw(self, codes: NDArray[np.integer], rng: Keystream) -> NDArray[np.int32]:
         """A shown code for every true one: one 32-bit integer decides each."""
@@ -117,17 +116,19 @@ class InvariantMatrix:
         return drawn.astype(np.int32)
 
 
-def _own_law(shares: NDArray[np.float64], keep: float) -> NDArray[np.float64]:  # (shown, true)
+def _own_distribution(
+    shares: NDArray[np.float64], keep: float
+) -> NDArray[np.float64]:  # (shown, true)
     """keep·I + (1 − keep)·π·1ᵀ, invariant whatever the counts."""
     return keep * np.eye(len(shares)) + (1 - keep) * shares[:, None]
 
 
 def _most_kept(shares: NDArray[np.float64], gamma: float) -> NDArray[np.float64]:  # (shown, true)
-    """The linear programme; for very many values the own law with the same promise."""
+    """The linear programme; for very many values the own distribution with the same promise."""
     values = len(shares)
-    if values > LARGEST:
+    if values > MOST_BEST_VALUES:
         odds = (gamma - 1) * float(shares.min())  # γ = 1 + keep / ((1 − keep)·least share)
-        return _own_law(shares, odds / (1 + odds))
+        return _own_distribution(shares, odds / (1 + odds))
     from scipy.optimize import linprog
     from scipy.sparse import csr_array, eye_array, hstack, kron, vstack
 

@@ -6,8 +6,8 @@ group needs k members. To blank the fewest cells is hard (Meyerson and Williams 
 
 * a bound: a record blanks at least as many cells as it takes until k records *could* read like it;
 * a start: level by level, records that are still in small groups blank one cell more, in the
-  columns that settle most of them first, with members of larger groups taken in where that is
-  cheaper;
+  columns that bring most of them together first, with members of larger groups taken in where
+  that is cheaper;
 * then, while time is left, a few neighbouring groups at a time are solved exactly by an integer
   programme, everything else standing still. A small table is one neighbourhood: its answer is
   proved.
@@ -29,17 +29,10 @@ from numpy.typing import NDArray
 
 from sfumato.errors import EstimationError
 from sfumato.progress import Progress, silent
+from sfumato.publish.limits import MOST_STALE, SOME_CHOICES, SOME_SECONDS, WHOLE_CHOICES
 from sfumato.randomness import Keystream, seeded
 
 __all__ = ["Blanking", "blanked"]
-
-_WHOLE = 4_000  # choices of all records together up to which a table is solved as one
-_SOME = 2_500  # choices of the records that are solved at a time
-_RECORDS = 40  # of them, or
-_GROUPS = 4  # groups of k, where that is more
-_LEVEL = 3  # columns at once that they may blank, beside what they blank now
-_STALE = 60  # neighbourhoods without a gain after which the search ends
-_SECONDS = 2.0  # for one neighbourhood
 
 Readings = NDArray[np.uint64]  # (records,)
 Mask = NDArray[np.bool_]  # (records, columns): what is blanked
@@ -123,7 +116,7 @@ def blanked(
     cells = _Cells.of(codes, k)
     bound = _bound(cells)
     blank = _started(cells, progress)
-    whole = _solved(cells, blank, np.arange(len(codes)), _WHOLE, max(seconds, 1.0))
+    whole = _solved(cells, blank, np.arange(len(codes)), WHOLE_CHOICES, max(seconds, 1.0))
     if whole is not None:
         blank, proved = whole
         bound = int(cells.cost(blank).sum()) if proved else bound
@@ -186,13 +179,13 @@ def _started(cells: _Cells, progress: Progress) -> Mask:
         gains = [int((_sizes(cells.without(each, live)) >= poor).sum()) for each in choices]
         for which in np.argsort(gains)[::-1].tolist():
             if gains[which] and len(live):
-                live = _settle(cells, blank, live, spare, choices[which], poor)
+                live = _grouped(cells, blank, live, spare, choices[which], poor)
         if not len(live):
             return _moved_down(cells, blank)
     return _moved_down(cells, _rest_blanked(cells, blank))
 
 
-def _settle(
+def _grouped(
     cells: _Cells,
     blank: Mask,
     live: NDArray[np.intp],
@@ -333,13 +326,13 @@ def _improved(
     """The answer after neighbourhoods were solved one after the other while time is left."""
     total = max(until - time.monotonic(), 1e-9)
     stale, cost = 0, int(cells.cost(blank).sum())
-    while stale < _STALE and time.monotonic() < until and cost > bound:
+    while stale < MOST_STALE and time.monotonic() < until and cost > bound:
         left = until - time.monotonic()
         progress(f"{cost:,} cells blanked", 1 - left / total)
         touched = np.flatnonzero(cells.cost(blank))
         seed = int(touched[int(rng.below(len(touched), 1)[0])])
         rows = _neighbours(cells, blank, seed)
-        solved = _solved(cells, blank, rows, _SOME, max(0.1, min(_SECONDS, left)))
+        solved = _solved(cells, blank, rows, SOME_CHOICES, max(0.1, min(SOME_SECONDS, left)))
         better = cost if solved is None else int(cells.cost(solved[0]).sum())
         stale = 0 if better < cost else stale + 1
         if solved is not None and better < cost:
@@ -353,7 +346,7 @@ def _neighbours(cells: _Cells, blank: Mask, seed: int) -> NDArray[np.intp]:
     """
     readings = cells.readings(blank)
     size = _sizes(readings)
-    most = max(_RECORDS, _GROUPS * cells.k)
+    most = max(40, 4 * cells.k)  # records: the choices of many more take long to solve
     spare = ~blank.any(axis=1) & (size > cells.k)
     apart = (cells.marks != cells.marks[seed]).sum(axis=1)
     order = np.argsort(apart + 0.5 * spare, kind="stable")[: 20 * most]
@@ -429,7 +422,8 @@ def _solved(
     """The best blanks of these records, all others standing still, and whether that is proved; None
     where there are more choices than `most`, or no answer in time.
 
-    For some of the records, fewer columns at once are tried until the choices are few enough.
+    For some of the records, three columns at once or fewer are tried, until the choices are few
+    enough.
     """
     if not len(rows):
         return None
@@ -437,7 +431,7 @@ def _solved(
         cells.marks[rows], axis=0, return_inverse=True, return_counts=True
     )
     elsewhere = np.delete(cells.readings(blank), rows)
-    level = cells.columns if len(rows) == len(blank) else min(cells.columns, _LEVEL)
+    level = cells.columns if len(rows) == len(blank) else min(cells.columns, 3)
     while True:
         masks = np.unique(np.concatenate([_few_columns(cells.columns, level), blank[rows]]), axis=0)
         if len(kinds) * len(masks) <= 100 * most:

@@ -22,7 +22,14 @@ from sfumato.progress import Progress, silent
 from sfumato.publish.cost import two_way_changes
 from sfumato.publish.former import taking_microdata
 from sfumato.publish.intruder import ShownValue
-from sfumato.publish.invariant import LARGEST, InvariantMatrix
+from sfumato.publish.invariant import InvariantMatrix
+from sfumato.publish.limits import (
+    LARGEST_GAMMA,
+    MOST_BEST_VALUES,
+    MOST_ENTRIES,
+    MOST_STRATA,
+    MOST_VALUES,
+)
 from sfumato.publish.owned import (
     Keyed,
     Nulls,
@@ -41,11 +48,6 @@ from sfumato.result import Record
 from sfumato.view import Chart, ColumnView, TableView, View
 
 __all__ = ["PramRelease", "PramReport", "ValueCount", "pram"]
-
-_MOST_STRATA = 2_000
-_LARGEST_GAMMA = 1e8  # beyond, entries of 2^-32 do not tell a value from one that cannot be shown
-_MOST_VALUES = 2_000  # of a column: its matrix takes a second and half a gigabyte
-_MOST_ENTRIES = 4 * _MOST_VALUES**2  # of the matrices of all strata
 
 
 @dataclass(frozen=True)
@@ -255,7 +257,7 @@ def pram(
     if (gamma is None) == (keep is None):
         raise ParameterError("say how much is replaced, one way", hint="give gamma or keep")
     check_number("gamma", gamma) if gamma is not None else check_number("keep", keep)
-    if gamma is not None and not gamma <= _LARGEST_GAMMA:
+    if gamma is not None and not gamma <= LARGEST_GAMMA:
         raise ParameterError(f"gamma={float(gamma):g} promises nothing", hint="19 is usual")
     chosen, inside = (columns_named("columns", names) for names in (columns, within))
     if not chosen:
@@ -304,11 +306,11 @@ class _Stratum:
 
 def _check_values(column: Distinct) -> None:
     """Refuse a column whose matrix would be too large to make."""
-    if column.size <= _MOST_VALUES:
+    if column.size <= MOST_VALUES:
         return
     name = column.name
     raise ParameterError(
-        f"'{name}' has {column.size:,} values, and {_MOST_VALUES:,} at most can be replaced by one "
+        f"'{name}' has {column.size:,} values, and {MOST_VALUES:,} at most can be replaced by one "
         "another",
         hint=f"cut it into ranges: --bin {name}=frequency:20, in Python "
         f'bins={{"{name}": "frequency:20"}}'
@@ -324,17 +326,17 @@ def _matrices(
     number = patterns(strata) if strata else np.zeros(len(codes), dtype=np.int64)
     order = np.argsort(number, kind="stable")
     parts = np.split(order, np.flatnonzero(np.diff(number[order])) + 1)
-    if len(parts) > _MOST_STRATA:
+    if len(parts) > MOST_STRATA:
         raise ParameterError(
-            f"{len(parts):,} strata are too many to keep the counts of (at most {_MOST_STRATA:,})",
+            f"{len(parts):,} strata are too many to keep the counts of (at most {MOST_STRATA:,})",
             hint="name fewer or coarser columns to stay within",
         )
     counted = [np.unique(codes[rows], return_counts=True) for rows in parts]
     entries = sum(len(values) ** 2 for values, _ in counted)
-    if entries > _MOST_ENTRIES:
+    if entries > MOST_ENTRIES:
         raise ParameterError(
             f"the matrices of {len(parts):,} strata of '{name}' have {entries:,} entries, "
-            f"and {_MOST_ENTRIES:,} at most are made",
+            f"and {MOST_ENTRIES:,} at most are made",
             hint="name fewer or coarser columns to stay within, or cut numbers into ranges (--bin)",
         )
     found = []
@@ -436,10 +438,10 @@ def _notes(alone: Sequence[_Stratum], within: tuple[str, ...]) -> tuple[str, ...
 def _not_the_best(strata: Sequence[_Stratum]) -> tuple[str, ...]:
     """That some matrices are not those which leave most records alone, where they are not."""
     most = max(len(stratum.values) for stratum in strata)
-    if most <= LARGEST:
+    if most <= MOST_BEST_VALUES:
         return ()
     return (
-        f"of more than {LARGEST} values (here {most:,}) the matrix that leaves most records alone "
-        "is not looked for: with rare values merged, or numbers in ranges, far more would show the "
-        "truth",
+        f"of more than {MOST_BEST_VALUES} values (here {most:,}) the matrix that leaves most "
+        "records alone is not looked for: with rare values merged, or numbers in ranges, far more "
+        "would show the truth",
     )

@@ -10,11 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.publish.limits import ROWS_AT_ONCE
+
 __all__ = [
-    "FIRST_CHOICES",
-    "LARGEST_BAND",
-    "SAMPLING",
-    "SMALLEST_BAND",
     "TIE",
     "Kinds",
     "Moves",
@@ -24,11 +22,7 @@ __all__ = [
     "sweep_of",
 ]
 
-SMALLEST_BAND, LARGEST_BAND = 1_000, 20_000  # kinds in the linear programme of one step
-FIRST_CHOICES = 64  # kinds in the first integer programme
-SAMPLING = 16  # each coarser problem has a sixteenth of the units
 TIE = 1e-9  # reduced costs nearer than this are equal
-_CHUNK = 1 << 15
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,8 +124,8 @@ def sweep_of(kinds: Kinds, multipliers: Multipliers) -> Sweep:
     price, limit_price = multipliers.value, kinds.limit_price(multipliers)
     bound = float(price @ kinds.totals) - multipliers.change * kinds.changes
     bound += kinds.drift / 2 * float(price.min() - price.max())
-    for start in range(0, len(kinds), _CHUNK):
-        chunk = slice(start, start + _CHUNK)
+    for start in range(0, len(kinds), ROWS_AT_ONCE):
+        chunk = slice(start, start + ROWS_AT_ONCE)
         reduced = _reduced(kinds, multipliers, limit_price, chunk)
         rows = np.arange(len(reduced))
         base[chunk] = best = reduced.argmin(axis=1)

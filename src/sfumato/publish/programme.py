@@ -11,10 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import EstimationError
+from sfumato.publish.limits import EXCHANGE_SECONDS, LARGEST_BAND, SAMPLING, SMALLEST_BAND
 from sfumato.publish.pricing import (
-    LARGEST_BAND,
-    SAMPLING,
-    SMALLEST_BAND,
     TIE,
     Kinds,
     Moves,
@@ -24,14 +22,11 @@ from sfumato.publish.pricing import (
     sweep_of,
 )
 
-__all__ = ["SECONDS", "Settled", "refined", "settle"]
-
-# For one integer programme; without its proof the answer says that it is not proved.
-SECONDS = 60.0
+__all__ = ["Cheapest", "cheapest", "refined"]
 
 
 @dataclass(frozen=True, eq=False)
-class Settled:
+class Cheapest:
     """How many units make each move, what that costs above the bound, and whether nothing within
     the moves is cheaper.
     """
@@ -97,7 +92,7 @@ def _step(
         b_ub=room,
         bounds=np.stack([np.zeros(len(cost)), _upper(kinds, moves, len(cost))], axis=1),
         method="highs",
-        # Presolve compares columns with each other: a second on columns that the simplex settles in
+        # Presolve compares columns with each other: a second where the simplex takes
         # milliseconds.
         options={"presolve": False},
     )
@@ -114,7 +109,7 @@ def _step(
     return better, slack < 1e-6
 
 
-def settle(kinds: Kinds, multipliers: Multipliers, sweep: Sweep, moves: Moves) -> Settled | None:
+def cheapest(kinds: Kinds, multipliers: Multipliers, sweep: Sweep, moves: Moves) -> Cheapest | None:
     """The cheapest whole assignment within these moves, or None if there is none.
 
     Only the net flow into each value, by true value and leave to stay, is asked to be whole: with
@@ -124,7 +119,7 @@ def settle(kinds: Kinds, multipliers: Multipliers, sweep: Sweep, moves: Moves) -
 
     built = _programme(kinds, multipliers, sweep, moves)
     if not len(built.cost):
-        return None if np.any(built.wanted) else Settled(np.zeros(0, dtype=np.int64), 0.0, True)
+        return None if np.any(built.wanted) else Cheapest(np.zeros(0, dtype=np.int64), 0.0, True)
     cost = np.where(built.cost < TIE * 1e-3, 0.0, built.cost)
     # Costs near 1 keep the solver's absolute tolerances far below a real difference.
     scale = max(float(cost.max()) * 1e-4, float(cost[cost > 0].min(initial=1.0)))
@@ -143,7 +138,7 @@ def settle(kinds: Kinds, multipliers: Multipliers, sweep: Sweep, moves: Moves) -
         constraints=constraints,
         bounds=Bounds(np.append(np.zeros(len(cost)), np.full(groups, -np.inf)), upper),
         integrality=np.append(built.whole, np.ones(groups)).astype(int),
-        options={"mip_rel_gap": 0.0, "time_limit": SECONDS, "presolve": False},
+        options={"mip_rel_gap": 0.0, "time_limit": EXCHANGE_SECONDS, "presolve": False},
     )
     if result.x is None:
         return None
@@ -152,7 +147,7 @@ def settle(kinds: Kinds, multipliers: Multipliers, sweep: Sweep, moves: Moves) -
 
 def _whole(
     built: _Programme, cost: NDArray[np.float64], kinds: Kinds, moves: Moves, link: Any, result: Any
-) -> Settled:
+) -> Cheapest:
     """The moves of a solution as whole numbers: a vertex of the moves that have its net flows."""
     from scipy.optimize import linprog
 
@@ -175,7 +170,7 @@ def _whole(
         taken = np.round(vertex.x)
     rest = np.where(built.whole[count:], np.round(chosen[count:]), chosen[count:])
     excess = float(cost[:count] @ taken + cost[count:] @ rest)
-    return Settled(taken.astype(np.int64), excess, result.status == 0)
+    return Cheapest(taken.astype(np.int64), excess, result.status == 0)
 
 
 def _net_flows(kinds: Kinds, sweep: Sweep, moves: Moves, columns: int) -> tuple[Any, int]:

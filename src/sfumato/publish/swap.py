@@ -414,10 +414,6 @@ def _random(exchange: Exchange, rng: Keystream) -> NDArray[np.intp]:
     return assigned
 
 
-# What another number of changes than was asked for is good for, by the drift that was allowed.
-_KEPT = {None: "move as little as must be", 0: "can stay"}
-
-
 def _assigned(
     name: str, exchange: Exchange, settings: _Settings, rng: Keystream, progress: Progress
 ) -> tuple[Assignment, tuple[str, ...]]:
@@ -441,7 +437,8 @@ def _assigned(
     )
     if changes == exchange.changes:
         return found, ()
-    kept = _KEPT.get(settings.drift, "move no further than was allowed")
+    kept = "can stay" if settings.drift == 0 else "move no further than was allowed"
+    kept = "move as little as possible" if settings.drift is None else kept
     words = f"{changes} unique records were changed, not {exchange.changes}: so the totals {kept}"
     return found, (words,)
 
