@@ -285,7 +285,7 @@ def accuracy(supports: Supports, truth: Itemsets, min_support: float) -> float:
     an itemset is found if its support and those of all its subsets reach the threshold.
     """
     measured, found, hits = supports.empty(), np.ones(1, dtype=bool), 0
-    for tier in truth.tiers:
+    for tier in truth.kept.tiers:
         measured = supports.measure(tier.itemsets, tier.subsets, measured)
         found = (measured.count >= min_support * supports.rows * (1 - 1e-12)) & found[
             tier.subsets

@@ -818,7 +818,6 @@ def of_results(folder: Path) -> dict[str, Call]:
         "CubeResult.rows_guaranteed": (answer.rows_guaranteed, within),
         "CubeResult.rows_needed": (answer.rows_needed, within),
         "Identification.plot": (results()["Identification"].plot, {"most": 3}),
-        "Itemsets.assumed": (found.assumed, {"itemsets": np.array([[0, 1]])}),
         "Itemsets.named": (found.named, {"names": {"tea": "green tea"}}),
         "Itemsets.order": (found.order, {"by": "support"}),
         "Itemsets.plot": (found.plot, {"truth": None, "top": 3}),

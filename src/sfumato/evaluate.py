@@ -108,8 +108,8 @@ def beside_truth(found: Itemsets, truth: Source) -> Itemsets:
     places = {name: place for place, name in enumerate(supports.names)}
     _check_known(found, places)
     mapped = np.array([places[name] for name in found.supports.names], dtype=np.int32)
-    shorter, true, below = supports.empty(), [], np.zeros(1, dtype=np.int64)
-    for tier in found.tiers:
+    shorter, true, below = supports.empty(), [np.ones(1)], np.zeros(1, dtype=np.int64)
+    for tier in found.kept.tiers:
         items = mapped[tier.itemsets]
         turn = items.argsort(axis=1)
         items = np.take_along_axis(items, turn, axis=1)
@@ -118,7 +118,7 @@ def beside_truth(found: Itemsets, truth: Source) -> Itemsets:
         shorter = supports.measure(items[order], subsets.astype(np.int32), shorter)
         below = order.argsort()
         true.append(shorter.count[below] / max(supports.rows, 1))
-    return replace(found, true=tuple(true))
+    return replace(found, true=np.concatenate(true))
 
 
 def true_supports(found: Itemsets, truth: Source) -> NDArray[np.float64]:

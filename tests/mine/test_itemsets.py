@@ -19,7 +19,7 @@ from sfumato.domain import Domain, Items
 from sfumato.errors import ParameterError
 from sfumato.estimation.supports.flipped import FlippedSupports
 from sfumato.estimation.supports.supports import Measured
-from sfumato.mine import itemsets as itemsets_module
+from sfumato.mine import limits
 from sfumato.mine.itemsets import Itemsets, Level, Threshold, Tier, frequent_itemsets
 from sfumato.mine.rules import association_rules
 from sfumato.privacy.guarantee import Guarantee
@@ -155,7 +155,7 @@ def test_exact_result_is_complete(min_support: float) -> None:
 def test_small_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     source = perturbed(baskets(), 0.9, 1)
     whole = frequent_itemsets(source, 0.1)
-    monkeypatch.setattr(itemsets_module, "_CHUNK", 3)
+    monkeypatch.setattr(limits, "CANDIDATES", 3)
     chunked = frequent_itemsets(source, 0.1)
     assert chunked.items == whole.items
     np.testing.assert_array_equal(chunked.support, whole.support)
@@ -185,9 +185,7 @@ def test_pruning_by_the_error_bar_reports_no_less() -> None:
     assert set(strict.items) < set(wide.items)
     assert (wide.support >= 0.1).all()
     # Below the threshold but inside the error bar: searched for supersets, not reported.
-    assert any(
-        len(tier.itemsets) > len(rows) for tier, rows in zip(wide.tiers, wide.chosen, strict=True)
-    )
+    assert len(wide.kept.length) - 1 > len(wide)
 
 
 def test_relaxation_adds_what_it_says() -> None:
@@ -295,8 +293,8 @@ def test_few_itemsets_of_a_length_are_enough_for_the_top(
         Table(Domain((Items("items", tuple("abcdefghijkl")),)), (Bits.from_dense(dense),))
     )
     every = [each.support for each in frequent_itemsets(truth, top=top)]
-    monkeypatch.setattr(itemsets_module, "_MOST_KEPT", 1)
-    monkeypatch.setattr(itemsets_module, "_KEPT_TIMES", 1)
+    monkeypatch.setattr(limits, "KEPT", 1)
+    monkeypatch.setattr(limits, "KEPT_PER_TOP", 1)
     fewer = [each.support for each in frequent_itemsets(truth, top=top)]
     assert sorted(fewer) == sorted(every) and len(every) == top
 
@@ -391,7 +389,7 @@ def test_a_length_of_which_reports_say_nothing_ends_the_search():
     release = perturb(Table(domain, (bits,)), CutAndPaste.promising(asked, domain), seeded(1))
     found = frequent_itemsets(release, 0.02)
     assert found.untold == 3 and max(found.by_length()) == 2
-    errors = [tier.measured.stderr / found.rows for tier in found.tiers]
+    errors = [tier.measured.stderr / found.rows for tier in found.kept.tiers]
     assert all(np.median(error) < 0.5 for error in errors)
     exact = frequent_itemsets(Exact(Table(domain, (bits,))), 0.02)
     assert exact.untold is None

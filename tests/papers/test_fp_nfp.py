@@ -51,7 +51,7 @@ def test_normal_distortion_by_the_pseudo_code_keeps_nearly_every_itemset(
 def test_removing_ones_only_gives_the_expected_share(
     visits: fp_nfp.Market, table_1: Reproduction
 ) -> None:
-    tiers, least = visits.truth.tiers, visits.min_support * visits.table.rows
+    tiers, least = visits.truth.kept.tiers, visits.min_support * visits.table.rows
     for keep, found in zip(fp_nfp.KEEPS, ours(table_1, "ones removed only")[:6], strict=True):
         kept = np.concatenate([keep**tier.length * tier.measured.count >= least for tier in tiers])
         assert found == pytest.approx(100 * kept.mean(), abs=3)

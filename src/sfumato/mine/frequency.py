@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.estimation.supports.supports import Floats
+from sfumato.mine import limits
 
 # Supports are told apart in cells that widen by a third of a doubling, down to one row in 33,000.
 EDGES = np.r_[0.0, 2.0 ** (-np.arange(45, -1, -1) / 3)]
-FITTED = 4096  # candidates that a prior is fitted to
 STEPS = 60  # of the fit
 IMAGINED = 2.0  # candidates of every support alike, who keep a prior of few candidates open
 BOUND_ERRORS = 3.0  # an itemset is no more frequent than its subsets and this many of their errors
-TOGETHER = 8192  # itemsets weighed at once
 
 
 def normal_below(reach: Floats) -> Floats:
@@ -101,7 +100,7 @@ class Prior:
         """The prior of candidates whose errors are not 0."""
         widths = np.diff(EDGES)
         even = np.full(len(widths), 1 / len(widths))
-        likely = candidates.sample(FITTED).weights(EDGES) / widths
+        likely = candidates.sample(limits.FITTED).weights(EDGES) / widths
         masses = even
         for _ in range(STEPS):
             total = likely @ masses
@@ -115,7 +114,8 @@ class Prior:
         cells = np.searchsorted(EDGES, edges[:-1], side="right") - 1
         above = edges[:-1] >= goal
         parts = [np.zeros(0)]
-        for part in _chunks(candidates):
+        for start in range(0, len(candidates.support), limits.WEIGHED):
+            part = candidates.take(slice(start, start + limits.WEIGHED))
             joint = part.weights(edges) * self.density[cells]
             share = joint[:, above].sum(axis=1) / np.maximum(joint.sum(axis=1), 1e-300)
             parts.append(np.minimum(share, 1.0))  # two sums of the same may differ by rounding
@@ -129,11 +129,6 @@ def _smoothed(masses: Floats) -> Floats:
     mixed[:-1] += masses[1:]
     mixed[[0, -1]] += masses[[0, -1]]  # beyond either end it goes on as it ended
     return mixed / mixed.sum()
-
-
-def _chunks(candidates: Candidates) -> Iterator[Candidates]:
-    for start in range(0, len(candidates.support), TOGETHER):
-        yield candidates.take(slice(start, start + TOGETHER))
 
 
 def most_by_subsets(subsets: NDArray[np.int32], support: Floats, stderr: Floats) -> Floats:

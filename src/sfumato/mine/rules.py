@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +16,9 @@ from sfumato import plots
 from sfumato.arguments import checked
 from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.estimation.supports.supports import Floats, Integers
-from sfumato.mine.itemsets import Itemsets, Tier
+from sfumato.mine import limits
+from sfumato.mine.itemsets import Itemsets, csv_text, in_braces, lines_of, with_assumptions
+from sfumato.mine.search import Kept
 from sfumato.printable import json_number, percent
 from sfumato.privacy.probability import check_count, check_number
 from sfumato.renderers.picture import points_told
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["METRICS", "Rules", "association_rules"]
 
-# Subsets of itemsets looked at together: bounds the memory, however long the itemsets.
-_CHUNK = 1 << 18
 # Two counts whose ratio is the threshold reach it: 16 of 20 is 0.8, whatever doubles make of it.
 # No two ratios of counts of people lie as close to each other as this.
 _SLACK = 1e-12
@@ -117,38 +116,29 @@ class Rules(Result):
     """
 
     itemsets: Itemsets
-    tier: NDArray[
-        np.int32
-    ]  # (n,): which tier of `itemsets` holds antecedents and consequents together
-    row: NDArray[np.int32]  # (n,): and where in it
-    mask: Integers  # (n,): bit j set where item j of that itemset is an antecedent
+    both: Integers  # (n,): the number of each rule's itemset among those that were kept
+    antecedent: Integers  # (n,): that of its "if"
+    consequent: Integers  # (n,): that of its "then"
     metrics: dict[str, Floats]  # mlxtend's names, each (n,)
     stderr: dict[str, Floats]  # by the metric's name; nan where a standard error is not defined
 
     def __len__(self) -> int:
-        return len(self.row)
+        return len(self.both)
 
     @cached_property
     def antecedents(self) -> list[tuple[str, ...]]:
         """The items of each rule's "if"."""
-        return self._named(self.mask)
+        return self.itemsets.kept.items(self.antecedent, self.itemsets.names)
 
     @cached_property
     def consequents(self) -> list[tuple[str, ...]]:
         """The items of each rule's "then"."""
-        lengths = np.array([tier.length for tier in self.itemsets.tiers], dtype=np.int64)
-        return self._named((1 << lengths[self.tier]) - 1 - self.mask if len(self) else self.mask)
+        return self.itemsets.kept.items(self.consequent, self.itemsets.names)
 
     @cached_property
     def assumes(self) -> list[str | None]:
         """What a model supposed for each rule's items together, beyond the reports."""
-        result: list[str | None] = [None] * len(self)
-        for number in np.unique(self.tier).tolist():
-            places = np.flatnonzero(self.tier == number)
-            found = self.itemsets.assumed(self.itemsets.tiers[number].itemsets[self.row[places]])
-            for place, supposed in zip(places.tolist(), found, strict=True):
-                result[place] = supposed
-        return result
+        return self.itemsets.kept.assumed(self.both)
 
     @checked
     def take(self, rows: NDArray[Any] | slice) -> Rules:
@@ -160,11 +150,10 @@ class Rules(Result):
                 f"the rows will not do for {len(self)} rules",
                 hint="give their numbers from 0, a mask or a slice",
             ) from None
+        numbers = (self.both[rows], self.antecedent[rows], self.consequent[rows])
         metrics = {name: values[rows] for name, values in self.metrics.items()}
         stderr = {name: values[rows] for name, values in self.stderr.items()}
-        return Rules(
-            self.itemsets, self.tier[rows], self.row[rows], self.mask[rows], metrics, stderr
-        )
+        return Rules(self.itemsets, *numbers, metrics, stderr)
 
     @checked
     def strongest(self, metric: str = "confidence") -> Rules:
@@ -272,35 +261,19 @@ class Rules(Result):
 
     def to_csv(self) -> str:
         """Text with one rule a line, written {a,b} => {c} as the R package arules does."""
-        columns = self._columns()
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(["rules", *columns])
-        for ifs, thens, *values in self._lines(columns):
-            writer.writerow([f"{{{','.join(ifs)}}} => {{{','.join(thens)}}}", *values])
-        return text.getvalue()
+        sides = zip(self.antecedents, self.consequents, strict=True)
+        rules = [f"{in_braces(ifs)} => {in_braces(thens)}" for ifs, thens in sides]
+        return csv_text({"rules": rules, **self._columns()})
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """The rules in the shape of `sfumato mine --json`."""
         shown = ("support", "confidence", "lift", "leverage", "conviction")
-        values, true = {name: self.metrics[name] for name in shown}, self.true
-        errors = {f"stderr {name}": self.stderr[name] for name in shown}
-        named = (*shown, *true)  # the errors stand behind these
-        return [
-            {
-                "if": list(ifs),
-                "then": list(thens),
-                **{name: json_number(value) for name, value in zip(named, numbers, strict=False)},
-                "stderr": {
-                    name: json_number(value)
-                    for name, value in zip(shown, numbers[len(named) :], strict=True)
-                },
-            }
-            | ({} if supposed is None else {"assumes": supposed})
-            for supposed, (ifs, thens, *numbers) in zip(
-                self.assumes, self._lines({**values, **true, **errors}), strict=True
-            )
-        ]
+        sides = {"if": [*map(list, self.antecedents)], "then": [*map(list, self.consequents)]}
+        values = {name: self.metrics[name] for name in shown} | self.true
+        errors = {name: self.stderr[name] for name in shown}
+        parts = zip(lines_of(sides), *map(_json_lines, (values, errors)), strict=True)
+        lines = ({**side, **own, "stderr": error} for side, own, error in parts)
+        return with_assumptions(lines, self.assumes)
 
     def to_json(self) -> str:
         """The rules as one JSON object."""
@@ -318,44 +291,9 @@ class Rules(Result):
         known = self.itemsets.true
         if known is None:
             return {}
-        size = np.bitwise_count(self.mask).astype(np.intp)
-        both = _picked(known, self.tier, self.row)
-        ifs = _picked(known, size - 1, self._antecedent_rows())
+        both, ifs = known[self.both], known[self.antecedent]
         confidence = np.divide(both, ifs, out=np.full(len(self), np.nan), where=ifs > 0)
         return {"true_support": both, "true_confidence": confidence}
-
-    def _antecedent_rows(self) -> Integers:
-        """Where the antecedents stand in the tier of their length: the other items are taken out
-        from the last to the first, so that each is still at its own place.
-        """
-        tiers, rows = self.itemsets.tiers, self.row.astype(np.int64)
-        size = np.array([tier.length for tier in tiers], dtype=np.int64)[self.tier]
-        for item in reversed(range(len(tiers))):
-            out = (self.mask >> item) & 1 == 0
-            for tier in tiers[item:]:  # the shortest first, so that no item is taken out twice
-                chosen = np.flatnonzero(out & (size == tier.length))
-                rows[chosen] = tier.subsets[rows[chosen], item]
-                size[chosen] -= 1
-        return rows
-
-    def _lines(self, columns: dict[str, Floats]) -> Iterator[tuple[Any, ...]]:
-        return zip(
-            self.antecedents,
-            self.consequents,
-            *(values.tolist() for values in columns.values()),
-            strict=True,
-        )
-
-    def _named(self, mask: Integers) -> list[tuple[str, ...]]:
-        """The item names that the bits of each mask stand for."""
-        names = self.itemsets.names
-        width = max((tier.length for tier in self.itemsets.tiers), default=0)
-        items = np.full((len(self), width), -1, dtype=np.int32)
-        for position, tier in enumerate(self.itemsets.tiers):
-            rules = np.flatnonzero(self.tier == position)
-            chosen = (mask[rules, None] >> np.arange(tier.length)) & 1 == 1
-            items[rules, : tier.length] = np.where(chosen, tier.itemsets[self.row[rules]], -1)
-        return [tuple(names[item] for item in line if item >= 0) for line in items.tolist()]
 
 
 @checked
@@ -385,19 +323,33 @@ def association_rules(
     if min_confidence is not None:
         metric, min_threshold = "confidence", min_confidence
     _known(metric)
-    _check_asked(itemsets, min_threshold, max_consequents, level)
+    if not isinstance(itemsets, Itemsets):
+        raise ParameterError(
+            f"rules are found in itemsets, not in a {type(itemsets).__name__}",
+            hint="as in sf.association_rules(sf.mine(data, 0.02))",
+        )
+    check_number("min_threshold", min_threshold)
+    for name, value in (("max_consequents", max_consequents), ("level", level)):
+        if value is not None:
+            check_number(name, value)
     if level is not None and (not 0 < level < 1 or metric not in _GRADIENTS):
         raise ParameterError(
             f"level={level:g} must lie between 0 and 1, with one of {listing(_GRADIENTS)} as metric"
         )
-    _check_number(itemsets, max_rules)
-    wanted = _Wanted(metric, min_threshold, max_consequents, level)
-    parts = [
-        part
-        for position in range(1, len(itemsets.tiers))
-        for part in _rules_of_tier(itemsets, position, wanted)
-    ]
-    return _concatenated(itemsets, parts)
+    many = sum(number * ((1 << length) - 2) for length, number in itemsets.by_length().items())
+    if many > max_rules:
+        raise ParameterError(
+            f"these itemsets hold {many:,} rules, more than max_rules={max_rules:,}",
+            hint="raise min_support, set max_length, take maximal() or top(), or raise max_rules",
+        )
+    wanted, none = _Wanted(metric, min_threshold, max_consequents, level), np.zeros(0, np.int64)
+    empty = [{name: np.zeros(0) for name in names} for names in (METRICS, _GRADIENTS)]
+    parts = [Rules(itemsets, none, none, none, *empty)]
+    for length in range(2, len(itemsets.kept.tiers) + 1):
+        numbers, step = itemsets.chosen[itemsets.length == length], limits.CANDIDATES >> length
+        for start in range(0, len(numbers), max(1, step)):
+            parts.append(wanted.rules(itemsets, numbers[start : start + max(1, step)], length))
+    return _concatenated(parts)
 
 
 @dataclass(frozen=True)
@@ -407,116 +359,77 @@ class _Wanted:
     max_consequents: int | None
     level: float | None
 
-    def pass_threshold(self, parts: _Parts) -> NDArray[np.bool_]:
+    def rules(self, itemsets: Itemsets, numbers: Integers, length: int) -> Rules:
+        """The wanted rules among all that divide one of these itemsets of one length in two."""
+        lattice = _lattice(itemsets.kept, numbers, length)
+        support = itemsets.kept.measured.count[lattice] / itemsets.rows
+        whole = (1 << length) - 1
+        masks = np.arange(1, whole)
+        if self.max_consequents is not None:
+            masks = masks[length - np.bitwise_count(masks) <= self.max_consequents]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            parts = _Parts(support[:, masks], support[:, whole - masks], support[:, [whole]])
+            itemset, column = np.nonzero(self._reached(parts))
+            mask = masks[column]
+            sides = [(itemset, each) for each in (mask, whole - mask, np.full_like(mask, whole))]
+            found = _Parts(*(support[side] for side in sides))
+            metrics = {name: function(found) for name, function in METRICS.items()}
+            stderr = _errors(itemsets, length, lattice, sides, found)
+        antecedent, consequent, both = (lattice[side] for side in sides)
+        rules = Rules(itemsets, both, antecedent, consequent, metrics, stderr)
+        if self.level is None:
+            return rules
+        reach = NormalDist().inv_cdf(self.level)
+        lower = rules.metrics[self.metric] - reach * rules.stderr[self.metric]
+        return rules.take(np.flatnonzero(lower >= self._least))
+
+    @property
+    def _least(self) -> float:
+        return self.threshold - _SLACK * abs(self.threshold)
+
+    def _reached(self, parts: _Parts) -> NDArray[np.bool_]:
         """Which rules reach the threshold; a rule whose antecedent is estimated at 0 or less never
         does.
         """
-        least = self.threshold - _SLACK * abs(self.threshold)
         if self.metric == "confidence":  # by counts, of which no quotient is rounded
-            reached = parts.both >= least * parts.antecedent
+            reached = parts.both >= self._least * parts.antecedent
         else:
-            reached = METRICS[self.metric](parts) >= least
+            reached = METRICS[self.metric](parts) >= self._least
         return reached & (parts.antecedent > 0) & (parts.consequent > 0)
 
-    def sure(self, rules: Rules) -> Rules:
-        """The rules that reach the threshold with probability `level`."""
-        if self.level is None:
-            return rules
-        from scipy.special import ndtri
 
-        lower = rules.metrics[self.metric] - ndtri(self.level) * rules.stderr[self.metric]
-        least = self.threshold - _SLACK * abs(self.threshold)
-        return rules.take(np.flatnonzero(lower >= least))
-
-
-def _rules_of_tier(itemsets: Itemsets, position: int, wanted: _Wanted) -> Iterator[Rules]:
-    rows, length = itemsets.chosen[position], itemsets.tiers[position].length
-    step = max(1, _CHUNK >> length)
-    for start in range(0, len(rows), step):
-        yield wanted.sure(
-            _rules_of_itemsets(itemsets, position, rows[start : start + step], wanted)
-        )
-
-
-def _rules_of_itemsets(itemsets: Itemsets, position: int, rows: Integers, wanted: _Wanted) -> Rules:
-    """Every rule that divides one of these itemsets of one tier into two parts."""
-    tier = itemsets.tiers[position]
-    lattice = _subset_rows(itemsets.tiers, position, rows)
-    total = itemsets.rows
-    support = _gathered(itemsets.tiers, lattice, "count", total) / total
-    whole = (1 << tier.length) - 1
-    masks = _antecedent_masks(tier.length, wanted.max_consequents)
-    parts = _Parts(support[:, masks], support[:, whole - masks], support[:, [whole]])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        itemset, column = np.nonzero(wanted.pass_threshold(parts))
-        mask = masks[column]
-        kept = _Parts(
-            support[itemset, mask], support[itemset, whole - mask], support[itemset, whole]
-        )
-        metrics = {name: function(kept) for name, function in METRICS.items()}
-        stderr = _errors(itemsets, tier.itemsets[rows], lattice, itemset, mask, kept)
-    places = np.full(len(mask), position, dtype=np.int32)
-    return Rules(itemsets, places, rows[itemset].astype(np.int32), mask, metrics, stderr)
-
-
-def _antecedent_masks(length: int, max_consequents: int | None) -> Integers:
-    masks = np.arange(1, (1 << length) - 1, dtype=np.int64)
-    if max_consequents is None:
-        return masks
-    return masks[length - np.bitwise_count(masks) <= max_consequents]
-
-
-def _subset_rows(tiers: tuple[Tier, ...], position: int, rows: Integers) -> Integers:
-    """Where each subset of the itemsets stands in the tier of its length; column = bit mask of its
-    items.
-    """
-    length = tiers[position].length
-    lattice = np.zeros((len(rows), 1 << length), dtype=np.int64)
-    whole = (1 << length) - 1
-    lattice[:, whole] = rows
-    for mask in range(whole - 1, 0, -1):
+def _lattice(kept: Kept, numbers: Integers, length: int) -> Integers:
+    """The numbers of all subsets of itemsets of one length; column = bit mask of their items."""
+    lattice = np.zeros((len(numbers), 1 << length), dtype=np.int64)
+    lattice[:, -1] = numbers
+    for mask in range((1 << length) - 2, 0, -1):
         # Items are taken out from the last to the first, so the lowest one missing is still at its
         # own place.
         lowest = (~mask & (mask + 1)).bit_length() - 1
         above = mask | (1 << lowest)
-        lattice[:, mask] = tiers[above.bit_count() - 1].subsets[lattice[:, above], lowest]
+        lattice[:, mask] = kept.without(lattice[:, above], above.bit_count(), lowest)
     return lattice
 
 
-def _gathered(tiers: tuple[Tier, ...], lattice: Integers, name: str, empty: float) -> Floats:
-    """A measured column of every subset."""
-    values = np.full(lattice.shape, float(empty))
-    sizes = np.bitwise_count(np.arange(lattice.shape[1]))
-    for size in range(1, int(sizes[-1]) + 1):
-        columns = np.flatnonzero(sizes == size)
-        values[:, columns] = getattr(tiers[size - 1].measured, name)[lattice[:, columns]]
-    return values
+_Sides = list[tuple[Integers, Integers]]  # of each rule the itemset and the mask: if, then, both
 
 
 def _errors(
-    itemsets: Itemsets,
-    members: NDArray[np.int32],
-    lattice: Integers,
-    itemset: Integers,
-    mask: Integers,
-    parts: _Parts,
+    itemsets: Itemsets, length: int, lattice: Integers, sides: _Sides, parts: _Parts
 ) -> dict[str, Floats]:
-    """Standard errors of the rules (itemset, mask), by the delta method."""
+    """Standard errors of rules, by the delta method."""
     if itemsets.supports.exact:
-        return {name: np.zeros(len(mask)) for name in _GRADIENTS}
-    tiers, rows, whole = itemsets.tiers, itemsets.rows, lattice.shape[1] - 1
-    reports = float(itemsets.supports.empty().observed[0])
-    observed, count = (
-        _gathered(tiers, lattice, "observed", reports),
-        _gathered(tiers, lattice, "count", rows),
-    )
-    variance = _gathered(tiers, lattice, "stderr", 0) ** 2
+        return {name: np.zeros(len(parts.both)) for name in _GRADIENTS}
+    kept, rows = itemsets.kept, itemsets.rows
+    observed, count = kept.measured.observed[lattice], kept.measured.count[lattice]
+    variance = kept.measured.stderr[lattice] ** 2
+    members = kept.tiers[length - 1].itemsets[lattice[:, -1] - kept.starts[length - 1]]
     with_whole, with_rest = itemsets.supports.covariances(members, observed, count)
-    rest = whole - mask
+    ifs, thens, both = sides
     covariance = (
-        (variance[itemset, mask], with_rest[itemset, mask], with_whole[itemset, mask]),
-        (with_rest[itemset, mask], variance[itemset, rest], with_whole[itemset, rest]),
-        (with_whole[itemset, mask], with_whole[itemset, rest], variance[itemset, whole]),
+        (variance[ifs], with_rest[ifs], with_whole[ifs]),
+        (with_rest[ifs], variance[thens], with_whole[thens]),
+        (with_whole[ifs], with_whole[thens], variance[both]),
     )
     found = {
         name: _delta(gradient(parts), covariance) / rows for name, gradient in _GRADIENTS.items()
@@ -527,35 +440,28 @@ def _errors(
 
 def _delta(gradient: _Gradient, covariance: tuple[tuple[Floats, ...], ...]) -> Floats:
     """The square root of gradientᵀ · covariance · gradient, nan where a gradient is not finite."""
-    shape = covariance[0][0].shape
-    variance = np.zeros(shape)
+    variance = np.zeros(covariance[0][0].shape)
     for slope, line in zip(gradient, covariance, strict=True):
         for other, entry in zip(gradient, line, strict=True):
             variance = variance + slope * other * entry
     return np.where(np.isfinite(variance), np.sqrt(np.maximum(variance, 0)), np.nan)
 
 
-def _concatenated(itemsets: Itemsets, parts: list[Rules]) -> Rules:
-    def joined(arrays: list[NDArray[Any]], kind: Any) -> NDArray[Any]:
-        return np.concatenate(arrays) if arrays else np.zeros(0, dtype=kind)
-
+def _concatenated(parts: list[Rules]) -> Rules:
     return Rules(
-        itemsets,
-        joined([part.tier for part in parts], np.int32),
-        joined([part.row for part in parts], np.int32),
-        joined([part.mask for part in parts], np.int64),
-        {name: joined([part.metrics[name] for part in parts], np.float64) for name in METRICS},
-        {name: joined([part.stderr[name] for part in parts], np.float64) for name in _GRADIENTS},
+        parts[0].itemsets,
+        np.concatenate([part.both for part in parts]),
+        np.concatenate([part.antecedent for part in parts]),
+        np.concatenate([part.consequent for part in parts]),
+        {name: np.concatenate([part.metrics[name] for part in parts]) for name in METRICS},
+        {name: np.concatenate([part.stderr[name] for part in parts]) for name in _GRADIENTS},
     )
 
 
-def _picked(tiers: Sequence[Floats], tier: NDArray[Any], row: NDArray[Any]) -> Floats:
-    """Of each rule's tier, the entry in its row."""
-    found = np.zeros(len(row))
-    for number, values in enumerate(tiers):
-        chosen = tier == number
-        found[chosen] = values[row[chosen]]
-    return found
+def _json_lines(columns: dict[str, Floats]) -> Iterator[dict[str, float | None]]:
+    """The lines of a table as JSON may hold their numbers."""
+    lines = lines_of(columns)
+    return ({name: json_number(each) for name, each in line.items()} for line in lines)
 
 
 def _known(metric: str) -> str:
@@ -564,28 +470,3 @@ def _known(metric: str) -> str:
             f"no metric '{metric}' ({listing(METRICS, 12)})", hint=near_miss(metric, METRICS)
         )
     return metric
-
-
-def _check_asked(itemsets: Any, threshold: Any, consequents: Any, level: Any) -> None:
-    """Refuse what is no itemsets, and numbers that are none."""
-    if not isinstance(itemsets, Itemsets):
-        raise ParameterError(
-            f"rules are found in itemsets, not in a {type(itemsets).__name__}",
-            hint="as in sf.association_rules(sf.mine(data, 0.02))",
-        )
-    check_number("min_threshold", threshold)
-    for name, value in (("max_consequents", consequents), ("level", level)):
-        if value is not None:
-            check_number(name, value)
-
-
-def _check_number(itemsets: Itemsets, limit: int) -> None:
-    number = sum(
-        len(rows) * ((1 << tier.length) - 2)
-        for tier, rows in zip(itemsets.tiers, itemsets.chosen, strict=True)
-    )
-    if number > limit:
-        raise ParameterError(
-            f"these itemsets hold {number:,} rules, more than max_rules={limit:,}",
-            hint="raise min_support, set max_length, take maximal() or top(), or raise max_rules",
-        )

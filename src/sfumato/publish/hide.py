@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sfumato.arguments import checked, shown
 from sfumato.bits import Bits
@@ -497,17 +496,8 @@ def _frequent(
     if bits.rows < min_count:
         return {}
     found = frequent_itemsets(supports, min_count=min_count, max_length=longest)
-    counts: Counted = {}
-    for tier, rows in zip(found.tiers, found.chosen, strict=True):
-        itemsets: NDArray[np.int32] = tier.itemsets[rows]
-        counts.update(
-            zip(
-                map(tuple, itemsets.tolist()),
-                np.rint(tier.measured.count[rows]).astype(int).tolist(),
-                strict=True,
-            )
-        )
-    return counts
+    items = found.kept.items(found.chosen, range(len(names)))
+    return dict(zip(items, np.rint(found.count).astype(int).tolist(), strict=True))
 
 
 def _lawful(frequent: Counted, restrictions: Sequence[Restriction]) -> Counted:
