@@ -22,7 +22,7 @@ from sfumato.errors import ParameterError
 from sfumato.estimation.noise import is_lost
 from sfumato.estimation.supports.asked import AskedSupports
 from sfumato.estimation.supports.supports import Floats, Integers, Supports
-from sfumato.mine.search import Kept, Level, Lost, Search, Threshold, Tier, require
+from sfumato.mine.search import Level, LevelwiseSearch, Lost, Survivors, Threshold, Tier, require
 from sfumato.privacy.probability import check_count, check_number
 from sfumato.renderers.picture import points_told
 from sfumato.result import Result
@@ -93,7 +93,7 @@ def frequent_itemsets(
             require(value >= 1, f"{name}={value} must be 1 or more")
     lengths = [each for each in (supports.longest, max_length) if each is not None]
     longest = min(lengths, default=None)
-    search = Search(supports, threshold, longest, top, max_candidates, progress)
+    search = LevelwiseSearch(supports, threshold, longest, top, max_candidates, progress)
     kept, threshold, lost = search.run()
     chosen = np.flatnonzero(threshold.reported(kept))
     turn = source.provenance.turn if isinstance(source, Release) else None
@@ -143,7 +143,7 @@ class Itemsets(Result):
     subset of a reported itemset is at hand for rules.
     """
 
-    kept: Kept
+    kept: Survivors
     chosen: Integers  # the numbers among `kept` of those that are reported
     threshold: Threshold
     labels: tuple[str, ...] | None = None  # what the items are called, where not as in the source

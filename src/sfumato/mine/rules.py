@@ -18,7 +18,7 @@ from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.estimation.supports.supports import Floats, Integers
 from sfumato.mine import limits
 from sfumato.mine.itemsets import Itemsets, csv_text, in_braces, lines_of, with_assumptions
-from sfumato.mine.search import Kept
+from sfumato.mine.search import Survivors
 from sfumato.printable import json_number, percent
 from sfumato.privacy.probability import check_count, check_number
 from sfumato.renderers.picture import points_told
@@ -398,7 +398,7 @@ class _Wanted:
         return reached & (parts.antecedent > 0) & (parts.consequent > 0)
 
 
-def _lattice(kept: Kept, numbers: Integers, length: int) -> Integers:
+def _lattice(kept: Survivors, numbers: Integers, length: int) -> Integers:
     """The numbers of all subsets of itemsets of one length; column = bit mask of their items."""
     lattice = np.zeros((len(numbers), 1 << length), dtype=np.int64)
     lattice[:, -1] = numbers

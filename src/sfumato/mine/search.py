@@ -98,7 +98,7 @@ class Threshold:
             errors = max(errors, -NormalDist().inv_cdf(self.level))
         return measured.count + errors * measured.stderr >= (1 - self.relax) * self.goal(rows)
 
-    def reported(self, kept: Kept) -> NDArray[np.bool_]:
+    def reported(self, kept: Survivors) -> NDArray[np.bool_]:
         """Which of the itemsets that a search kept, by their numbers, are part of the result."""
         rows, likely = kept.supports.rows, list[Floats | None]([None] * len(kept.tiers))
         if self.level is not None:  # else probabilities are computed when somebody looks
@@ -216,7 +216,7 @@ class Tried:
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class Survivors:
     """Every itemset that a search kept, numbered through: 0 is the empty one, then come those of
     one item, of two, and so on.
     """
@@ -275,7 +275,7 @@ class Kept:
 
 
 @dataclass(frozen=True, eq=False)
-class Search:
+class LevelwiseSearch:
     """A level-wise search (Agrawal and Srikant 1994) in estimated supports."""
 
     supports: Supports
@@ -285,7 +285,7 @@ class Search:
     max_candidates: int
     progress: Callable[[Level], None] | None
 
-    def run(self) -> tuple[Kept, Threshold, Lost | None]:
+    def run(self) -> tuple[Survivors, Threshold, Lost | None]:
         """Grow itemsets until no candidate survives: those of each length, the threshold (raised
         where only the top are wanted), and the length at which the reports say nothing more.
         """
@@ -302,7 +302,7 @@ class Search:
             if not len(tier.itemsets):
                 break
             tiers.append(tier)
-        return Kept(self.supports, tuple(tiers)), threshold, lost
+        return Survivors(self.supports, tuple(tiers)), threshold, lost
 
     def _grow(self, tier: Tier, threshold: Threshold) -> Tier | Lost | None:
         """The surviving itemsets one item longer, or that the reports say nothing of them, or that
