@@ -18,7 +18,7 @@ from sfumato.errors import DataError, EstimationError, ParameterError, QueryErro
 from sfumato.estimation.estimate import Answer
 from sfumato.mine.cube import columns, query
 from sfumato.mine.cube.expressions import axis_numbers
-from sfumato.mine.cube.scans import is_outside
+from sfumato.mine.cube.query_plan import is_outside
 from sfumato.randomness import seeded
 from sfumato.source import Exact
 from sfumato.table import Table

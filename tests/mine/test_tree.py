@@ -15,12 +15,12 @@ from sfumato.counting.arrays import ArrayCounter
 from sfumato.datasets.loaders import salary, salary_split
 from sfumato.domain import Bins, Category, Domain, Numeric
 from sfumato.errors import DataError, EstimationError, ParameterError, SchemaError
-from sfumato.mine import tree_questions as questions
+from sfumato.mine import limits
 from sfumato.mine.features import Problem
 from sfumato.mine.quality import Concurrence, roc_area
 from sfumato.mine.splits import Split, cut_deviations, deviation, entropy, gini, shrunken
 from sfumato.mine.tree import DecisionTree
-from sfumato.mine.tree_questions import TreeQuestions
+from sfumato.mine.tree_questions import NodeCounts, TreeQuestions
 from sfumato.randomness import seeded
 from sfumato.source import Exact
 from sfumato.table import Table
@@ -97,8 +97,8 @@ def test_a_number_split_twice_is_one_column():
 def test_questions_of_nodes_are_the_counts_of_their_records(monkeypatch):
     table = people()
     age, city, pet, ill = table.columns
-    for cells in (questions.WHOLE_CELLS, 0):
-        monkeypatch.setattr(questions, "WHOLE_CELLS", cells)
+    for cells in (limits.WHOLE_CELLS, 0):
+        monkeypatch.setattr(limits, "WHOLE_CELLS", cells)
         asked = TreeQuestions(Problem.of(Exact(table), "ill", None, 10))
         problem = asked.problem.features[0].cells
         region = {0: np.arange(10) >= 4, 1: np.array([True, False, True])}
@@ -126,9 +126,9 @@ def test_a_leaf_of_nobody_has_no_share():
 def test_one_table_or_one_scan_a_level_give_the_same_tree(monkeypatch):
     release = sf.perturb(people(), sf.Retention(PEOPLE, 0.7), seeded(4))
     once = DecisionTree("ill", most_cells=8).fit(release).text()
-    monkeypatch.setattr(questions, "WHOLE_CELLS", 0)
+    monkeypatch.setattr(limits, "WHOLE_CELLS", 0)
     assert DecisionTree("ill", most_cells=8).fit(release).text() == once
-    monkeypatch.setattr(questions, "SHARED_CELLS", 8)
+    monkeypatch.setattr(limits, "SHARED_CELLS", 8)
     assert DecisionTree("ill", most_cells=8).fit(release).text() == once
 
 
@@ -143,7 +143,7 @@ def test_a_deep_tree_takes_at_most_five_scans(monkeypatch):
     monkeypatch.setattr(
         ArrayCounter, "_scan", lambda self, asked: pytest.fail("a scan for one question")
     )
-    monkeypatch.setattr(questions, "WHOLE_CELLS", 0)
+    monkeypatch.setattr(limits, "WHOLE_CELLS", 0)
     rng = np.random.default_rng(3)
     domain = Domain((*(Numeric(name, 0, 4000) for name in "abcdefgh"), Category("y", ("0", "1"))))
     columns = [rng.integers(0, 4001, 40_000).astype(np.uint16) for _ in range(8)]
@@ -189,7 +189,7 @@ def test_the_gini_gain_is_the_quadratic_form():
     gain = gini(counts.sum(axis=0)) - rows @ gini(counts) / rows.sum()
     assert math.isclose(quantity / rows.sum(), gain)
     assert math.isclose(entropy(np.array([1.0, 1.0])), 1.0)
-    table = questions.NodeCounts(0, np.arange(2), counts, covariance)
+    table = NodeCounts(0, np.arange(2), counts, covariance)
     assert math.isclose(cut_deviations(np.array([[1.0, 0.0]]), table)[0][0], quantity)
 
 
@@ -200,7 +200,7 @@ def test_a_cut_in_two_deviates_as_two_branches_do():
     root = rng.normal(size=(12, 12))
     covariance = (root @ root.T).reshape(4, 3, 4, 3)
     below = np.array([[1.0, 0, 0, 0], [1, 1, 0, 0], [1, 0, 1, 0]])
-    table = questions.NodeCounts(0, np.arange(4), counts, covariance)
+    table = NodeCounts(0, np.arange(4), counts, covariance)
     found = np.array(cut_deviations(below, table))
     for cut, members in enumerate(below):
         both = np.stack([members, 1 - members])

@@ -16,6 +16,7 @@ from sfumato.arguments import blaming, checked, shown
 from sfumato.domain import Cells
 from sfumato.errors import DataError, EstimationError, ParameterError
 from sfumato.estimation.estimate import Answer
+from sfumato.mine import limits
 from sfumato.mine.features import Problem, assigned, attributes_of, likelihoods, read_records
 from sfumato.mine.quality import Quality
 from sfumato.result import Tabular
@@ -23,7 +24,6 @@ from sfumato.table import Table
 from sfumato.view import ColumnView, View
 
 RECORDS = "give a data frame, a table or a dictionary of columns"
-CHUNK = 1 << 14  # reports at a time: a posterior has one number for each report and group
 
 
 @checked
@@ -121,7 +121,7 @@ class Classifier(ABC, Tabular):
                 f"{table.rows:,} reports are no whole number of people with {table.copies} reports "
                 "each"
             )
-        step = CHUNK * table.copies
+        step = limits.REPORTS * table.copies
         parts = [
             self._from_reports(table.slice(start, start + step))
             for start in range(0, table.rows, step)

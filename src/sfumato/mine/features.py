@@ -24,10 +24,9 @@ from sfumato.errors import (
 )
 from sfumato.estimation.adjust import project_simplex
 from sfumato.estimation.estimate import Estimate
+from sfumato.mine import limits
 from sfumato.source import Exact, Release, Source, default_cells, source_of
 from sfumato.table import Table
-
-FINE_CELLS = 1 << 10  # cells of a number from which its bins are chosen
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,12 +212,9 @@ def _fine_cells(domain: Domain, name: str) -> Cells:
     """Every value a cell, or a thousand equal intervals of a number with more values."""
     attribute = domain.attributes[domain.axes[domain.axis(name)].attribute]
     if isinstance(attribute, Numeric):
-        codes = np.unique(
-            np.linspace(0, attribute.size, min(FINE_CELLS, attribute.size), endpoint=False).astype(
-                np.int64
-            )
-        )
-        return attribute.cells_by_cuts(attribute.numbers(codes[1:]).tolist())
+        number = min(limits.FINE_CELLS, attribute.size)
+        codes = np.linspace(0, attribute.size, number, endpoint=False).astype(np.int64)
+        return attribute.cells_by_cuts(attribute.numbers(np.unique(codes)[1:]).tolist())
     return domain.cells_of(name)
 
 

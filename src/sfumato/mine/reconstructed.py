@@ -19,13 +19,12 @@ from sfumato.domain import Cells
 from sfumato.errors import EstimationError, MissingExtraError, ParameterError, listing
 from sfumato.estimation.adjust import clip_and_scale
 from sfumato.estimation.estimate import Estimate
+from sfumato.mine import limits
 from sfumato.mine.classifier import Classifier
 from sfumato.mine.features import Feature, Problem, assigned
 from sfumato.observation import CellTally
 from sfumato.table import Table
 from sfumato.view import ColumnView, TableView, View
-
-JOINT_CELLS = 1 << 22  # the largest table of all features and the target that is reconstructed
 
 Floats = NDArray[Any]
 
@@ -111,7 +110,7 @@ class Reconstructed(Classifier):
     def _learn(self, problem: Problem) -> None:
         self._features = problem.features
         cells = math.prod(feature.size for feature in problem.features) * problem.target.size
-        if cells > JOINT_CELLS:
+        if cells > limits.CELLS:
             raise EstimationError(
                 f"the joint domain has {cells:,} cells, too many to reconstruct them all",
                 hint=(

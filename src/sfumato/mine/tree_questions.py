@@ -17,6 +17,7 @@ from sfumato.domain import Cells
 from sfumato.errors import Unanswerable
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import CountEvidence, is_nested
+from sfumato.mine import limits
 from sfumato.mine.features import Problem
 from sfumato.model.model_evidence import LawEvidence
 
@@ -25,10 +26,6 @@ Partition = dict[int, Groups]  # what a question tells apart: by feature
 Region = dict[
     int, NDArray[np.bool_]
 ]  # the conjunction that leads to a node: by feature, the cells that belong to it
-
-WHOLE_CELLS = 1 << 20  # the largest table of all features and the target that is counted once
-SHARED_CELLS = 1 << 17  # the largest table that several nodes share
-AHEAD = 256  # tables that may be counted to know the next level too
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +61,7 @@ class TreeQuestions:
         cells = math.prod(self.sizes) * problem.target.size
         # Bits of few columns say more of them than those of all, summed.
         nested = is_nested(problem.tables[0].evidence)
-        small = cells <= min(WHOLE_CELLS, max(self.source.rows, 1 << 12))
+        small = cells <= min(limits.WHOLE_CELLS, max(self.source.rows, 1 << 12))
         self._whole = counted and nested and small
         self._free = not counted  # whether a question costs no scan
 
@@ -124,10 +121,9 @@ class TreeQuestions:
             for region in regions
             for pair in combinations(self.candidates(region), 2)
         ]
-        few = len({frozenset(need) for need in needs}) <= AHEAD
-        return (
-            needs if few and all(self._table_cells(need) <= SHARED_CELLS for need in needs) else []
-        )
+        few = len({frozenset(need) for need in needs}) <= limits.TABLES_AHEAD
+        small = few and all(self._table_cells(need) <= limits.SHARED_CELLS for need in needs)
+        return needs if small else []
 
     def _need(self, region: Region, told_apart: tuple[int, ...]) -> Partition:
         """The node against all else, and every cell of these features."""
@@ -154,7 +150,7 @@ class TreeQuestions:
             together = same[0]
             for need in same[1:]:
                 together = {place: _refined(together[place], need[place]) for place in together}
-            if self._table_cells(together) <= SHARED_CELLS:
+            if self._table_cells(together) <= limits.SHARED_CELLS:
                 yield together
             else:
                 yield from {_signature(need): need for need in same}.values()

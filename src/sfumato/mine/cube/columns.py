@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from sfumato.domain import Attribute, Cells, Domain, Items, Numeric
 
 FEW_CODES = 64
-KEYED_VALUES = 4096  # the most values of a number that may each be a group of their own
 
 Codes = NDArray[Any]
 Mask = NDArray[np.bool_]

@@ -17,22 +17,26 @@ from sqlglot import exp
 
 from sfumato.domain import Attribute, Bins, Category, Domain, Items, Numeric
 from sfumato.errors import DataError, QueryError
-from sfumato.mine.cube.columns import KEYED_VALUES, AskedColumn, Codes, Cut, Mask
-from sfumato.mine.cube.constants import HOLDS, bare, is_constant, is_number, plain
+from sfumato.mine import limits
+from sfumato.mine.cube.columns import AskedColumn, Codes, Cut, Mask
 from sfumato.mine.cube.expressions import (
+    HOLDS,
     NEAR,
     Kind,
     Terms,
     axis_numbers,
+    bare,
     check_casts,
     check_clear,
     evaluated,
     is_arithmetic,
+    is_constant,
+    is_number,
     label_numbers,
+    plain,
 )
 
 TRUE_WORDS, FALSE_WORDS = ("yes", "true", "1", "y", "t"), ("no", "false", "0", "n", "f")
-EVALUATED = 1 << 20  # a column of at most so many values is computed with value by value
 RISING_OR_FALLING = (
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Neg, exp.Floor, exp.Ceil, exp.Round),
     *(exp.Cast, exp.Paren, exp.Column, exp.Literal),
@@ -284,7 +288,7 @@ class Derived:
         starts = self._starts(lambda codes: self.at(codes).start)
         terms = self.at(starts)
         found = np.unique(terms.start)
-        if len(found) > KEYED_VALUES:
+        if len(found) > limits.KEYED_VALUES:
             raise QueryError(
                 f"{len(found):,} groups are too many", hint="group by a coarser number"
             )
@@ -300,7 +304,7 @@ class Derived:
     def _starts(self, classify: Classify) -> NDArray[np.int64]:
         """The codes of a number at which something told of them changes."""
         size = self.axis.size
-        if size <= EVALUATED:
+        if size <= limits.EVALUATED:
             told = classify(np.arange(size))
             return np.append(0, np.flatnonzero(told[1:] != told[:-1]) + 1)
         if not self._rises_or_falls:
@@ -333,9 +337,10 @@ def _changes(classify: Classify, size: int) -> NDArray[np.int64]:
     while len(first):
         differ = classify(first) != classify(last)
         first, last = first[differ], last[differ]
-        if len(first) > KEYED_VALUES:
+        if len(first) > limits.KEYED_VALUES:
             raise QueryError(
-                f"more than {KEYED_VALUES:,} groups are too many", hint="group by a coarser number"
+                f"more than {limits.KEYED_VALUES:,} groups are too many",
+                hint="group by a coarser number",
             )
         done = last - first == 1
         starts.append(last[done])

@@ -18,39 +18,36 @@ from sqlglot import exp
 from sfumato.domain import Bins, Category, Domain, Items, Numeric
 from sfumato.errors import QueryError, SchemaError
 from sfumato.estimation.quantiles import Wanted
+from sfumato.mine import limits
 from sfumato.mine.cube.accepted import refusal
 from sfumato.mine.cube.aggregates import AGGREGATES, QUANTILES, WORDS, is_aggregate
-from sfumato.mine.cube.columns import KEYED_VALUES, AskedColumn, Cut, Grid, Mask
+from sfumato.mine.cube.columns import AskedColumn, Cut, Grid, Mask
 from sfumato.mine.cube.comparing import Derived, comparison, ends, likeness
-from sfumato.mine.cube.constants import (
+from sfumato.mine.cube.expressions import (
     COMPARISONS,
     FLIPPED,
-    bare,
-    compare,
-    constant,
-    is_constant,
-    is_number,
-    number,
-    plain,
-)
-from sfumato.mine.cube.expressions import (
     Kind,
     NotLinearError,
     Terms,
     are_numbers,
     axis_numbers,
+    bare,
     check_casts,
     column_of,
+    compare,
+    constant,
     evaluated,
     is_arithmetic,
+    is_constant,
+    is_number,
     label_numbers,
+    number,
+    plain,
 )
 from sfumato.mine.cube.quantity import Quantity
 from sfumato.mine.cube.sheet import GroupSums, Number, Scope
 
 COUNTED_TYPES = ("DOUBLE", "INT", "BIGINT", "INT128", "DECIMAL")  # that leave a count as it is
-COUNTED_VALUES = 1 << 18  # of a number that is counted by value beside one that is summed
-KEYED_CELLS = 512  # numbers with more values are summed by their powers, not counted by value
 
 Holds = Callable[[Grid], Mask]
 Compute = Callable[[Scope], Quantity]
@@ -230,7 +227,7 @@ class Compiler:
         labels: tuple[Any, ...] = attribute.labels
         ranks: tuple[Any, ...] | None = None
         if isinstance(attribute, Numeric):
-            if axis.size > KEYED_VALUES:
+            if axis.size > limits.KEYED_VALUES:
                 raise SchemaError(
                     f"'{axis.name}' has {axis.size:,} values, too many for a group each",
                     hint="group by WIDTH_BUCKET or CASE",
@@ -357,7 +354,7 @@ class Compiler:
         summed = [axis for axes, _, counted in self._sums if not counted for axis in axes]
         numbers = [axis for axis in summed if isinstance(axis.attribute, Numeric)]
         fine = max(numbers, key=lambda axis: axis.size, default=None)
-        if fine is not None and fine.size <= KEYED_CELLS:
+        if fine is not None and fine.size <= limits.SUMMED_VALUES:
             fine = None
         if fine is not None:
             self.cuts.append(Cut(fine, np.zeros_like))
@@ -378,7 +375,7 @@ class Compiler:
     def _cut_values(self, axes: Sequence[AskedColumn], fine: AskedColumn | None) -> None:
         """Cut numbers value by value, beside the one that is summed by its powers."""
         for axis in axes:
-            if axis.size > COUNTED_VALUES:
+            if axis.size > limits.COUNTED_VALUES:
                 beside = "" if fine is None else f" beside the sums of '{fine.name}'"
                 raise QueryError(
                     f"'{axis.name}' has too many values to count each{beside}",

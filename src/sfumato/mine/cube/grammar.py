@@ -16,14 +16,11 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
 from sfumato.errors import QueryError, listing
+from sfumato.mine import limits
 from sfumato.mine.cube.accepted import NAMES, check, known_as
 from sfumato.mine.cube.aggregates import AGGREGATES, KINDS, QUANTILES, is_aggregate
-from sfumato.mine.cube.constants import bare
+from sfumato.mine.cube.expressions import bare
 
-LONGEST = 1_000_000  # letters of a question
-REMEMBERED_QUESTIONS, REMEMBERED_LETTERS = 64, 5_000  # that were read, and how long at most
-DEEPEST = 2000  # expressions inside each other, or one after the other with OR between
-MOST_CUBED = 12  # columns: 4,096 groupings
 FILE_NAME = re.compile(r"[/\\.:*?]")  # a name with one of these is that of a file
 SCHEMAS = ("main", "public")
 WITH_HINT = "WITH is answered around one filter: WITH s AS (SELECT * FROM t WHERE …)"
@@ -75,11 +72,11 @@ def parse(sql: str, names: Sequence[str] = ()) -> Query:
     >>> [output.name for output in parsed.outputs]
     ['sex', 'count']
     """
-    short = len(sql) <= REMEMBERED_LETTERS
+    short = len(sql) <= limits.REMEMBERED_LETTERS
     return (_read if short else _read.__wrapped__)(sql, tuple(names))
 
 
-@lru_cache(REMEMBERED_QUESTIONS)
+@lru_cache(limits.REMEMBERED)
 def _read(sql: str, names: tuple[str, ...]) -> Query:
     """The question of a text: remembered, since to read it costs as much as to answer it from
     counts that are known. Nobody changes a tree once it is read.
@@ -104,8 +101,8 @@ def _read(sql: str, names: tuple[str, ...]) -> Query:
 
 
 def _parsed(sql: str) -> exp.Select:
-    if len(sql) > LONGEST:
-        raise QueryError(f"this SQL has {len(sql):,} letters; at most {LONGEST:,} are read")
+    if len(sql) > limits.LETTERS:
+        raise QueryError(f"this SQL has {len(sql):,} letters; at most {limits.LETTERS:,} are read")
     try:
         statements = [
             statement for statement in sqlglot.parse(sql, read="duckdb") if statement is not None
@@ -133,7 +130,7 @@ def _nodes(statement: exp.Expression) -> list[Any]:
         nodes += level
         level = [inner for each in level for inner in each.iter_expressions()]
         depth += 1
-        if depth > DEEPEST:
+        if depth > limits.DEPTH:
             raise QueryError(TOO_DEEP, hint=MANY)
     return nodes
 
@@ -335,10 +332,10 @@ def _choices(part: exp.Expression, place: Callable[[exp.Expression], int]) -> li
     lengths = range(len(places), -1, -1)
     if isinstance(part, exp.Rollup):
         return [tuple(places[:length]) for length in lengths]
-    if len(places) > MOST_CUBED:
+    if len(places) > limits.CUBED:
         raise QueryError(
             f"CUBE of {len(places)} columns asks for 2^{len(places)} groupings; at most "
-            f"{MOST_CUBED} columns are taken",
+            f"{limits.CUBED} columns are taken",
             hint="write the groupings that you need as GROUPING SETS (…)",
         )
     return [chosen for length in lengths for chosen in combinations(places, length)]

@@ -20,10 +20,11 @@ from sfumato.estimation.evidence import keeps_of
 from sfumato.estimation.noise import is_lost, too_noisy
 from sfumato.estimation.quantiles import NumberCounts, quantiles
 from sfumato.estimation.smooth import resolution
+from sfumato.mine import limits
 from sfumato.mine.cube.aggregates import is_aggregate
 from sfumato.mine.cube.columns import Codes, Cut
-from sfumato.mine.cube.constants import bare
 from sfumato.mine.cube.cube_result import CubeResult, Row
+from sfumato.mine.cube.expressions import bare
 from sfumato.mine.cube.grammar import MANY, TOO_DEEP, Order, parse
 from sfumato.mine.cube.query_plan import (
     Entry,
@@ -33,13 +34,15 @@ from sfumato.mine.cube.query_plan import (
     Label,
     Quantile,
     QuestionPlan,
+    check_size,
+    counted,
+    is_outside,
+    most_likely,
 )
-from sfumato.mine.cube.scans import check_size, counted, is_outside, most_likely
 from sfumato.mine.cube.sheet import Scope, Sheet, Tables
 from sfumato.source import Release, Source
 
 METHODS = ("invert", "em")
-COMPARED_CELLS = 1 << 8  # grids up to this size are also solved by maximum likelihood, to compare
 
 
 def query(source: Source, sql: str, *, method: str = "invert") -> CubeResult:
@@ -276,7 +279,7 @@ class _Answering:
         counts = self.tables[self.plan.base].counts
         if self.method != "invert" or counts is None or not is_outside(counts):
             return
-        likely = most_likely(counts) if counts.value.size <= COMPARED_CELLS else None
+        likely = most_likely(counts) if counts.value.size <= limits.COMPARED_CELLS else None
         if likely is None:
             yield (
                 "some cells are estimated well below 0, so that maximum likelihood may differ "

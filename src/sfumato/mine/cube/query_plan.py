@@ -1,25 +1,35 @@
-"""Plan: what a parsed question needs counted, and how each of its outputs follows; a value, made
-before anything is counted.
+"""Plan: what a parsed question needs counted, how each of its outputs follows, and the counting:
+one scan for the counts of all outputs and one for each number that is summed.
 """
 
 from __future__ import annotations
 
+import contextlib
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import NormalDist
 from typing import Any
+from weakref import WeakKeyDictionary
 
+import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
 from sfumato.domain import Domain
-from sfumato.errors import QueryError
+from sfumato.errors import ConvergenceWarning, EstimationError, QueryError
+from sfumato.estimation.estimate import Estimate
+from sfumato.estimation.evidence import Evidence, with_known_laws
 from sfumato.estimation.quantiles import Wanted
+from sfumato.mine import limits
 from sfumato.mine.cube.aggregates import is_aggregate
 from sfumato.mine.cube.columns import AskedColumn, Cut, Grid, Mask
 from sfumato.mine.cube.compiler import Compiler, Compute, Holds, Key, everywhere
-from sfumato.mine.cube.constants import COMPARISONS, bare, compare, constant, is_constant, plain
+from sfumato.mine.cube.expressions import COMPARISONS, bare, compare, constant, is_constant, plain
 from sfumato.mine.cube.grammar import Query
+from sfumato.mine.cube.sheet import Tables
+from sfumato.source import Source
 
 Group = Mapping[int, int]  # the place of the label that each key of a grouping has
 Truth = bool | None  # None is SQL's unknown
@@ -213,3 +223,101 @@ def _all(truths: Sequence[Truth]) -> Truth:
 
 def _any(truths: Sequence[Truth]) -> Truth:
     return _negated(_all([_negated(truth) for truth in truths]))
+
+
+_LIKELY: WeakKeyDictionary[Evidence, NDArray[Any] | None] = WeakKeyDictionary()
+
+
+def counted(
+    source: Source, frames: Sequence[Frame], method: str
+) -> tuple[dict[Frame, Tables], list[str]]:
+    """The tables behind the outputs of a question, by their frames, and what is to be said of
+    them.
+    """
+    for frame in frames:
+        check_size(frame)
+    asked = {frame.grid.key: frame.grid.cells for frame in frames if frame.grid.axes}
+    found = dict(zip(asked, source.marginals(list(asked.values())), strict=True))
+    tables: dict[Frame, Tables] = {}
+    notes: list[str] = []
+    for frame in frames:
+        counts = found.get(frame.grid.key)
+        if counts is None:
+            tables[frame] = Tables(frame.grid, source.rows, None, np.zeros(()))
+        elif frame.fine is not None:
+            tables[frame] = _summed(source, frame, counts, method)
+        else:
+            value, note = _value(counts, method)
+            errors = value is counts.value
+            tables[frame] = Tables(frame.grid, source.rows, counts, value, errors=errors)
+            notes += note
+    return tables, notes
+
+
+def check_size(frame: Frame) -> None:
+    """Refuse a question with too many cells."""
+    most = limits.CELLS if frame.fine is None else limits.SUMMED_CELLS
+    if frame.grid.size > most:
+        raise QueryError(
+            f"this question needs {frame.grid.size:,} cells, more than {most:,}",
+            hint="group by fewer columns, or coarser bins",
+        )
+
+
+def _summed(source: Source, frame: Frame, counts: Estimate, method: str) -> Tables:
+    assert frame.fine is not None
+    name = frame.fine.name
+    if method == "em":
+        raise QueryError(
+            f"em needs counts, and '{name}' has too many values to count each",
+            hint="use --method invert",
+        )
+    moments = source.moments(frame.grid.cells, frame.grid.place(name))
+    return Tables(frame.grid, source.rows, counts, counts.value, moments, frame.fine)
+
+
+def _value(counts: Estimate, method: str) -> tuple[NDArray[Any], list[str]]:
+    """The counts by the method asked for. Where the inversion has no cell below 0 it is the most
+    likely itself; elsewhere the most likely has no standard error that would be its own.
+    """
+    if method == "invert" or counts.value.min(initial=0.0) >= 0:
+        return counts.value, []
+    found = counts.likelihood()
+    notes = [
+        "cells estimated below 0 were moved to what is most likely, which has no standard error of "
+        "its own; use --method invert for one"
+    ]
+    if not found.converged:
+        notes.append(
+            f"iterative Bayes stopped after {found.steps} steps, within {found.gap:.2g} a report "
+            "of its goal"
+        )
+    return found.value, notes
+
+
+def is_outside(estimate: Estimate) -> bool:
+    """Whether some cell is estimated below 0 by more than chance would explain, the laws taken as
+    known.
+
+    Two standard errors for one cell; more for many, of which some are always far out.
+    """
+    value = estimate.value
+    if value.min(initial=0.0) >= 0:
+        return False
+    reach = -NormalDist().inv_cdf(0.0228 / max(1.0, value.size / 64))
+    squares = with_known_laws(estimate.evidence).squares
+    stderr = np.sqrt(np.maximum(squares, 0.0)) / estimate.copies
+    return bool((value < -reach * stderr - 1e-9).any())
+
+
+def most_likely(estimate: Estimate) -> NDArray[Any] | None:
+    """The counts of maximum likelihood; None where there is none, or it was not reached. They are
+    worked out once for a table, however often it is asked.
+    """
+    if estimate.evidence not in _LIKELY:
+        found = None
+        with warnings.catch_warnings(), contextlib.suppress(EstimationError):
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found = estimate.likelihood(steps=limits.COMPARED_STEPS)
+        _LIKELY[estimate.evidence] = found.value if found and found.converged else None
+    return _LIKELY[estimate.evidence]
