@@ -637,6 +637,13 @@ def test_a_pipe_beside_a_store_is_not_waited_for(tmp_path: Path, beside: str) ->
         "ALTER TABLE report SET UNLOGGED",
         "ALTER TABLE report ALTER COLUMN body TYPE text USING ''",
         "ALTER TABLE report ENABLE ROW LEVEL SECURITY",
+        "ALTER TABLE token ALTER COLUMN hash TYPE text USING ''",
+        "ALTER TABLE campaign ALTER COLUMN shown SET DEFAULT 'x'",
+        "ALTER TABLE daily ADD CHECK (count < 1000)",
+        "CREATE INDEX more ON report (body)",
+        "CREATE INDEX ON token (md5(label))",
+        "CREATE TABLE older() INHERITS (report)",
+        "ALTER TABLE unseen DROP CONSTRAINT unseen_key",
     ],
 )
 def test_a_database_that_does_more_than_keep_reports_is_refused(
@@ -649,3 +656,29 @@ def test_a_database_that_does_more_than_keep_reports_is_refused(
         connection.execute(change)
     with pytest.raises(StoreError):
         open_store(postgres_database)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("hash = x'ff'", "a hash that is not its own"),
+        ("hash = 'x'", "a hash that is not its own"),
+        ("hash = 'x', frozen = '{}'", "cannot be made sense of"),
+        ("hash = 'x', frozen = '{\"domain\": {\"attribute\": 3}}'", "cannot be changed"),
+        ("hash = 'x', frozen = '['", "changed or cut short"),
+    ],
+)
+def test_a_campaign_that_was_changed_in_the_store_ends_in_one_line(
+    campaign_path: Path, tmp_path: Path, change: str, told: str
+) -> None:
+    store = open_store(str(tmp_path / "c.db"), create=True)
+    file = CampaignFile.load(campaign_path)
+    add(store, store.enrol(file), (bytes(16), b"\0"))
+    store.close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "c.db")) as connection:
+        connection.execute(f"UPDATE campaign SET {change}")
+        connection.commit()
+    again = open_store(str(tmp_path / "c.db"))
+    with pytest.raises(SfumatoError, match=told):
+        again.enrol(file)
+    again.close()

@@ -51,20 +51,42 @@ CREATE TABLE daily(campaign integer, day date, outcome text, count bigint NOT NU
     PRIMARY KEY(campaign, day, outcome));
 CREATE TABLE token(hash bytea PRIMARY KEY, role text NOT NULL, label text NOT NULL, expires date);
 """
-TABLES = {"campaign", "report", "withdrawn", "daily", "token"}
 # In a table that stores of earlier versions do not have: they remembered such ids for ever.
 UNSEEN = """CREATE TABLE unseen(campaign integer, id bytea, day date NOT NULL,
     CONSTRAINT unseen_key PRIMARY KEY(campaign, id))"""
 
-# Behind a view may stand work without end, behind a trigger or a rule anything; an unlogged table
-# is emptied by a crash, and one more column may keep when a report came.
-KINDS = """SELECT ours, concat(relkind, relpersistence, relhastriggers, relhasrules, relrowsecurity)
-    FROM unnest(%s::text[]) AS ours JOIN pg_class ON pg_class.oid = to_regclass(ours)"""
-PLAIN = "rpfff"  # an ordinary table, kept, without triggers, rules or row security
-COLUMNS = """SELECT string_agg(concat(attname, ' ', format_type(atttypid, atttypmod), atthasdef),
-    ', ' ORDER BY attnum) FROM pg_attribute
-    WHERE attrelid = 'report'::regclass AND attnum > 0 AND NOT attisdropped"""
-REPORT_COLUMNS = "campaign integerf, id byteaf, body byteaf"
+# Behind a view may stand work without end, behind a trigger, a rule, a default, a constraint or an
+# index anything; an unlogged table is emptied by a crash, and one more column may keep when a
+# report came. So a table is ours if all of it is.
+SHAPES = """SELECT ours, concat_ws('; ',
+    concat(relkind, relpersistence, relhastriggers, relhasrules, relrowsecurity, relhassubclass),
+    (SELECT string_agg(concat_ws(' ', attname, format_type(atttypid, atttypmod),
+        CASE WHEN attnotnull THEN 'NOT NULL' END, pg_get_expr(adbin, adrelid)),
+        ', ' ORDER BY attnum)
+        FROM pg_attribute LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
+        WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped),
+    (SELECT string_agg(concat_ws(' ', conname, pg_get_constraintdef(oid)), ', ' ORDER BY conname)
+        FROM pg_constraint WHERE conrelid = c.oid AND contype <> 'n'),
+    (SELECT count(*) FROM pg_index WHERE indrelid = c.oid))
+    FROM unnest(%s::text[]) AS ours JOIN pg_class AS c ON c.oid = to_regclass(ours)"""
+SHAPE = {
+    "sfumato_meta": "rpffff; key text NOT NULL, value text NOT NULL;"
+    " sfumato_meta_pkey PRIMARY KEY (key); 1",
+    "campaign": "rpffff; number integer NOT NULL nextval('campaign_number_seq'::regclass),"
+    " name text NOT NULL, round integer NOT NULL, hash text NOT NULL, frozen text NOT NULL,"
+    " spec text NOT NULL, shown text; campaign_name_round_key UNIQUE (name, round),"
+    " campaign_pkey PRIMARY KEY (number); 2",
+    "report": "rpffff; campaign integer NOT NULL, id bytea NOT NULL, body bytea NOT NULL;"
+    " report_key PRIMARY KEY (campaign, id); 1",
+    "withdrawn": "rpffff; campaign integer NOT NULL, id bytea NOT NULL;"
+    " withdrawn_key PRIMARY KEY (campaign, id); 1",
+    "daily": "rpffff; campaign integer NOT NULL, day date NOT NULL, outcome text NOT NULL,"
+    " count bigint NOT NULL; daily_pkey PRIMARY KEY (campaign, day, outcome); 1",
+    "token": "rpffff; hash bytea NOT NULL, role text NOT NULL, label text NOT NULL, expires date;"
+    " token_pkey PRIMARY KEY (hash); 1",
+    "unseen": "rpffff; campaign integer NOT NULL, id bytea NOT NULL, day date NOT NULL;"
+    " unseen_key PRIMARY KEY (campaign, id); 1",
+}
 
 
 class PostgresStore(SqlStore):
@@ -102,15 +124,17 @@ class PostgresStore(SqlStore):
             cursor.execute("SELECT to_regclass('unseen') IS NULL")
             if _one(cursor)[0] and create:
                 cursor.execute(UNSEEN)
+            cursor.execute(SHAPES, (list(SHAPE),))
+            shapes = {"unseen": SHAPE["unseen"], **dict(cursor.fetchall())}
+            if other := [name for name in SHAPE if shapes.get(name) != SHAPE[name]]:
+                raise StoreError(
+                    f"{self.where} is no store of campaigns: its table '{other[0]}' is not as "
+                    "Sfumato's is"
+                )
             cursor.execute("SELECT max(value) FROM sfumato_meta WHERE key = 'version'")
             version = _one(cursor)[0]
-            cursor.execute(KINDS, ([*TABLES, "unseen"],))
-            kinds = dict(cursor.fetchall())
-            if version is None or not kinds.keys() >= TABLES or set(kinds.values()) != {PLAIN}:
+            if version is None:
                 raise StoreError(f"{self.where} is no store of campaigns")
-            cursor.execute(COLUMNS)
-            if _one(cursor)[0] != REPORT_COLUMNS:
-                raise StoreError(f"{self.where}: the table of reports is not as Sfumato's is")
             if version != str(VERSION):
                 raise StoreError(f"{self.where} is a store of version {version}, not {VERSION}")
             cursor.execute("SHOW track_commit_timestamp")

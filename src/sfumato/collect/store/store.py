@@ -22,6 +22,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from sfumato.collect.campaign import Campaign
 from sfumato.collect.campaign_file import CampaignFile
+from sfumato.collect.canonical import as_json
 from sfumato.errors import ParameterError, StoreError, near_miss
 from sfumato.table import Provenance
 from sfumato.untrusted import Untrusted, parsed_json, refuse_malformed
@@ -84,7 +85,8 @@ class Enrolled(NamedTuple):
         plain = Untrusted(name, "a campaign's name").word()
         found = Provenance.from_description(parsed_json(spec, f"what the store says of '{plain}'"))
         turn = Untrusted(round_, f"the round of '{plain}'").whole()
-        return cls(number, plain, turn, digest, replace(found, shuffled=True))
+        own = Untrusted(digest, f"the hash of '{plain}'").word()
+        return cls(number, plain, turn, own, replace(found, shuffled=True))
 
 
 class Token(NamedTuple):
@@ -202,7 +204,12 @@ class SqlStore(ABC):
             ).fetchone()
             if known != facts["hash"]:
                 if reports := self._count(cursor, number):
-                    raise file.changed(parsed_json(frozen, f"{self.where}'s campaign"), reports)
+                    where = f"{self.where}'s campaign"
+                    before = parsed_json(frozen, where)
+                    if before == as_json(file.campaign.frozen):
+                        raise StoreError(f"{where} '{named[0]}' has a hash that is not its own")
+                    with refuse_malformed(where):
+                        raise file.changed(before, reports)
                 self._do(
                     cursor,
                     "UPDATE campaign SET hash = ?, frozen = ?, shown = NULL WHERE number = ?",
