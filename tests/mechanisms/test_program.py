@@ -29,7 +29,7 @@ from sfumato.mechanisms.cut_and_paste import CutAndPaste
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mechanisms.item_set import ItemSet
 from sfumato.mechanisms.program import Program
-from sfumato.mechanisms.steps import Deal, Diagonal, Draws, Kary, Spread, Step
+from sfumato.mechanisms.steps import Deal, Diagonal, Draws, Flip, Kary, Spread, Step
 from sfumato.mechanisms.unary import UnaryEncoding
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
@@ -504,6 +504,21 @@ def test_a_question_is_dealt_first_and_only_its_columns_are_read() -> None:
         assert program.randomise_one(record, draws, program.deal(draws)) == at_once
         assert at_once[0] == number and at_once[2] == 0
         assert 3 in program.asked(number)
+
+
+def test_questions_may_write_baskets_of_two_sizes_to_one_column() -> None:
+    """One record was drawn so, and many at once were refused."""
+    few = Flip(columns=(0,), reports=(1,), items=2, ones=(50_000,), zeros=(50_000,))
+    more = Flip(columns=(1,), reports=(1,), items=70, ones=(1 << 16,), zeros=(1 << 16,))
+    deal = Deal(columns=(0, 1), reports=(0, 1), weights=(1 << 31, 1 << 31), questions=(few, more))
+    rows = 500
+    held = Bits.from_dense(np.ones((rows, 70), dtype=bool))
+    dealt, reported = deal.run_many((held.select([0, 1]), held), seeded(3))
+    assert isinstance(reported, Bits) and reported.shape == (rows, 70)
+    found = reported.to_dense()
+    assert found[dealt == 1].all() and not found[dealt == 0][:, 2:].any()
+    report = Program((deal,)).randomise_one([[0], [5, 69]], Draws.of(seeded(1)), 1)
+    assert report == [1, [5, 69]]
 
 
 def test_gamma_of_a_deal_is_the_largest_of_its_questions() -> None:

@@ -197,7 +197,7 @@ class Deal(Step):
             own = tuple(given[place].take(here) for place in question.columns)
             drawn = dict(zip(question.reports, question.run_many(own, rng), strict=True))
             for place, found in parts.items():
-                found.append(drawn.get(place, _blank(shapes[place], len(here))))
+                found.append(_filled(drawn.get(place), shapes[place], len(here)))
         back = np.argsort(order, kind="stable")
         return [dealt, *(one_after_another(found).take(back) for found in parts.values())]
 
@@ -207,6 +207,12 @@ class Deal(Step):
         return Allocation.of(self.weights, self.columns, self.questions)
 
 
-def _blank(column: Column, rows: int) -> Codes | Bits:
-    """What stands in a column that the question dealt does not write."""
-    return Bits.zeros(rows, column.size) if column.basket else np.zeros(rows, dtype=np.int64)
+def _filled(drawn: Codes | Bits | None, column: Column, rows: int) -> Codes | Bits:
+    """What a question wrote to a column: baskets of fewer items than another question's are
+    widened, and what it does not write is blank.
+    """
+    if not column.basket:
+        return np.zeros(rows, dtype=np.int64) if drawn is None else drawn
+    parts = [drawn] if isinstance(drawn, Bits) else []
+    missing = column.size - sum(part.items for part in parts)
+    return Bits.stack([*parts, Bits.zeros(rows, missing)]) if missing else parts[0]
