@@ -318,7 +318,8 @@ def test_synthetic_people_have_no_limits(home):
 SPELLINGS = ("localhost", "LOCALHOST", "127.0.0.1", "127.1", "0x7f.1", "0x7F000001", "2130706433",
              "127.0.0.1.", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "x.localhost",
              "ip6-localhost", "ip6-loopback", "localhost.localdomain", "localhost6", "[::1]",
-             "[64:ff9b::7f00:1]", "[::7f00:1]", "0.0.0.0", "[::]")  # fmt: skip
+             "[64:ff9b::7f00:1]", "[::7f00:1]", "0.0.0.0", "[::]", "0x", "0.0x.0X",
+             "localhost4.localdomain4", "localhost6.localdomain6")  # fmt: skip
 
 
 def test_every_spelling_of_a_server_is_one_account(home):
@@ -338,7 +339,8 @@ def test_a_browser_knows_a_server_by_the_same_name():
     others = ("a.org", "A.ORG.", "a.org:80", "192.0.2.1", "[::ffff:192.0.2.1]", "[64:ff9b::5]",
               "[::ffff:c000:201]:8000", "[2001:DB8:0::0:1]", "[::ffff:5]", "[fe80::1:2]", "[::5]",
               "[1:2:3:4:5:6:7:8]", "notlocalhost", "ip6-localhost.org", "xn--bcher-kva.example",
-              "[64:ff9b:1::7f00:1]", "127.0.0.1.org")  # fmt: skip
+              "[64:ff9b:1::7f00:1]", "127.0.0.1.org", "1.0x", "0x.org",
+              "localhost4.localdomain4.org")  # fmt: skip
     urls = [f"http://{name}/c" for name in (*SPELLINGS, *others)]
     script = f"""import {{ account }} from "{STATIC / "sfumato.js"}";
         console.log(JSON.stringify({json.dumps(urls)}.map(account)));"""

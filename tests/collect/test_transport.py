@@ -94,6 +94,18 @@ def test_a_last_dot_of_another_script_is_no_other_account() -> None:
     }
 
 
+def test_a_name_that_is_never_found_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever owns a name decides when its lookup ends."""
+    answered = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answered.wait(20) and [])
+    transport = Transport(Address.parse("http://slow.example/c"), patience=0, deadline=0.3)
+    begun = time.monotonic()
+    with pytest.raises(CollectorError, match=r"slow\.example"):
+        transport.get("/v1/campaigns/c")
+    assert time.monotonic() - begun < 5
+    answered.set()
+
+
 def test_all_addresses_of_a_name_share_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server's own DNS decides how many there are: 23 of them took 696 s."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as full:

@@ -228,6 +228,14 @@ DISHONEST: dict[str, tuple[Change, str]] = {
     "compressed otherwise": (
         on_page(lambda p: p.adding("content-encoding", "br")), "cannot be unpacked here ('br')",
     ),
+    **{
+        f"{name} on what is kept": (
+            lambda p, name=name: p.adding(name, '"visitor 7"') if p.page or "no-store"
+            not in p.header("cache-control") else p,
+            f"the header '{name}' is neither ours nor known to be harmless",
+        )
+        for name in ("etag", "last-modified")
+    },
     "a script missing": (at("/steps.js", lambda p: replace(p, status=404)), "answers 404"),
     "words": (at("strings/fr.json", lambda p: p.documented({"send": "x"})), "strings/fr.json: "),
     "style": (at("form.css", one_byte), "form.css: other bytes"),
@@ -325,8 +333,10 @@ HONEST: dict[str, Change] = {
     ),
     "Caddy": add(
         ("Server", "Caddy"), ("Via", "1.1 Caddy"), ("Alt-Svc", 'h3=":443"; ma=2592000'),
-        ("ETag", '"7"'), ("Age", "3"), ("X-Frame-Options", "DENY"),
+        ("Age", "3"), ("X-Frame-Options", "DENY"),
     ),
+    "tags on what nobody keeps": lambda p: p.adding("ETag", '"7"').adding("Last-Modified", "x")
+    if p.header("cache-control") == "no-store" else p,
     "compressing": packed,
 }  # fmt: skip
 

@@ -6,6 +6,7 @@ import http.client
 import ipaddress
 import json
 import math
+import queue
 import random
 import re
 import socket
@@ -33,7 +34,9 @@ USUAL_PORTS = {"http": 80, "https": 443}
 LOOPBACK = "127.0.0.1"  # stands for every name by which a machine calls itself
 # Names by which machines call themselves, and where IPv6 holds an address of IPv4: as it was once
 # written, mapped, and behind NAT64.
-LOCAL_NAMES = re.compile(r"(.+\.)?localhost|localhost(\.localdomain|[46])|ip6-(localhost|loopback)")
+LOCAL_NAMES = re.compile(
+    r"(.+\.)?localhost|localhost(\.localdomain|[46](\.localdomain[46])?)|ip6-(localhost|loopback)"
+)
 HOLDS_IPV4 = tuple(map(ipaddress.IPv6Network, ("::/96", "::ffff:0:0/96", "64:ff9b::/96")))
 RETRIED = (408, 429, 500, 502, 503, 504)
 
@@ -117,8 +120,9 @@ def canonical_host(host: str) -> str:
     except UnicodeError:
         name = host.rstrip(".").lower()
     try:
-        # As the system reads numbers: 127.1, 0x7f.1 and 2130706433 are one address.
-        number = socket.inet_ntoa(socket.inet_aton(name))
+        # As the system reads numbers: 127.1, 0x7f.1 and 2130706433 are one address; browsers take
+        # 0x for nought, too.
+        number = socket.inet_ntoa(socket.inet_aton(re.sub(r"(?<![^.])0x(?![^.])", "0", name)))
     except (OSError, ValueError):
         number = name
     try:
@@ -313,7 +317,7 @@ def _connected(address: tuple[str, int], timeout: float, *_: Any) -> socket.sock
     whoever owns the name decides how many it has.
     """
     end, error = time.monotonic() + timeout, OSError("it has no address")
-    for family, kind, protocol, _name, place in socket.getaddrinfo(*address, 0, socket.SOCK_STREAM):
+    for family, kind, protocol, _name, place in _addresses(*address, timeout):
         opened = socket.socket(family, kind, protocol)
         try:
             opened.settimeout(max(end - time.monotonic(), 0.001))
@@ -325,6 +329,28 @@ def _connected(address: tuple[str, int], timeout: float, *_: Any) -> socket.sock
             opened.settimeout(timeout)
             return opened
     raise error
+
+
+def _addresses(host: str, port: int, timeout: float) -> list[Any]:
+    """The addresses of a name. The system's lookup knows no deadline, so a thread of its own waits
+    for it, which nobody waits for.
+    """
+    found: queue.SimpleQueue[list[Any] | OSError] = queue.SimpleQueue()
+
+    def look_up() -> None:
+        try:
+            found.put(socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM))
+        except OSError as error:
+            found.put(error)
+
+    threading.Thread(target=look_up, daemon=True).start()
+    try:
+        answer = found.get(timeout=timeout)
+    except queue.Empty:
+        raise TimeoutError(f"its name was not found in {timeout:g} s") from None
+    if isinstance(answer, OSError):
+        raise answer
+    return answer
 
 
 def _hang_up(connection: http.client.HTTPConnection, late: threading.Event) -> None:

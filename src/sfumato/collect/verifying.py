@@ -76,6 +76,8 @@ HARMLESS = frozenset(
         "vary", "via", "x-frame-options",
     )
 )  # fmt: skip
+# A browser sends these back with what it kept, so on a file that is kept for a year they name it.
+REMEMBERED = frozenset(("etag", "last-modified"))
 # Another protocol at the same host is where a browser may go on; another host is not.
 _SAME_HOST = re.compile(r'(?:h[23](?:-\d+)?=":\d+"(?:; ?(?:ma=\d+|persist=1))*(?:, ?|$))+|clear')
 
@@ -332,12 +334,13 @@ def _wrong_headers(found: Iterable[tuple[str, str]], expected: Headers) -> Itera
     """Headers that are missing, changed, or neither ours nor known to be harmless."""
     found = list(found)
     known = {name.decode(): value.decode() for name, value in expected}
+    harmless = HARMLESS if known["cache-control"] == "no-store" else HARMLESS - REMEMBERED
     for name in dict.fromkeys(name for name, _ in found):
-        if name not in known and not _harmless(name, _values(found, name)):
+        if name not in known and not _harmless(name, _values(found, name), harmless):
             value = _quoted(", ".join(_values(found, name)))
             yield f"the header {_quoted(name)} is neither ours nor known to be harmless: {value}"
     for name, value in known.items():
-        if name in HARMLESS:
+        if name in harmless:
             continue
         values = _values(found, name)
         if not values:
@@ -346,10 +349,10 @@ def _wrong_headers(found: Iterable[tuple[str, str]], expected: Headers) -> Itera
             yield f"the header '{name}' is {_quoted(', '.join(values))}, not {_quoted(value)}"
 
 
-def _harmless(name: str, values: list[str]) -> bool:
+def _harmless(name: str, values: list[str], harmless: frozenset[str]) -> bool:
     if name == "alt-svc":
         return all(_SAME_HOST.fullmatch(value) for value in values)
-    return name in HARMLESS
+    return name in harmless
 
 
 def _values(headers: Iterable[tuple[str, str]], name: str) -> list[str]:
