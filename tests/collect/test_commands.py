@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from sfumato.cli import app
 from sfumato.collect import own_ledger
 from sfumato.collect.campaign_file import CampaignFile
+from sfumato.collect.client import Client
 from sfumato.printable import percent
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.ledger import Ledger
@@ -198,6 +199,26 @@ def test_people_of_a_file_are_sent_once(url, folder):
 def ledgers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SFUMATO_LEDGERS", str(folder / "data" / "ledgers"))
     return folder / "data" / "ledgers"
+
+
+def test_a_report_is_withdrawn_from_the_shell(url, folder, ledgers):
+    (folder / "me.csv").write_text("smoker,age\nyes,old\n")
+    (receipt,) = run_json(f"send {url} me.csv")["receipts"]
+    taken = run_json(f"send {url} --withdraw {receipt['id']}")
+    assert taken == {"id": receipt["id"], "before": "stored", "now": "withdrawn"}
+    again = run(f"send {url} --withdraw {receipt['id']}").stdout
+    assert again.split() == ["report", receipt["id"], "before", "withdrawn", "now", "withdrawn"]
+    assert Client(url).receipts([receipt["id"]]) == {receipt["id"]: "withdrawn"}
+    for line in ("", "me.csv --withdraw x"):
+        assert "give DATA, or --withdraw ID" in complaint(f"send {url} {line}")
+    assert "the id of a receipt" in complaint(f"send {url} --withdraw short")
+
+
+def test_people_are_not_simulated_at_a_server_with_another_campaign(url, folder):
+    other = (folder / "c.toml").read_text().replace("gamma = 19", "gamma = 18")
+    (folder / "other.toml").write_text(other)
+    told = complaint(f"simulate other.toml --people 10 --server {url.removesuffix('/health')}")
+    assert "it has another hash; nothing was sent" in told
 
 
 def test_a_device_draws_once_keeps_the_report_and_sends_the_same_again(url, folder, ledgers):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -43,7 +44,7 @@ def send(
     url: Annotated[str, typer.Argument(metavar="URL", help="The address of a campaign's form.")],
     data: Annotated[
         str, typer.Argument(metavar="DATA", help="True records (.csv, .parquet, .dat).")
-    ],
+    ] = "",
     ledger: Annotated[
         Path | None,
         typer.Option(
@@ -95,6 +96,10 @@ def send(
             help="The epsilon that this server may have of one person; else your policy's, else 6.",
         ),
     ] = None,
+    withdraw: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Send nothing: take back the report of this id, for good."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Show what a campaign takes, blur each record of a file here, once, and send only the reports;
@@ -102,6 +107,14 @@ def send(
 
     Example: sfumato send http://127.0.0.1:8000/health answers.csv
     """
+    if (withdraw is None) == (not data):
+        raise ParameterError(
+            "send takes the records of a file, or takes back a report",
+            hint="give DATA, or --withdraw ID",
+        )
+    if withdraw is not None:
+        _withdraw(Client(url, token=token, patience=patience), withdraw, json)
+        return
     _check_ledger(ledger, new_ledger, no_ledger)
     if data != "-" and not Path(data).exists():
         reader_of(data)  # says so, before a server that may not be there is waited for
@@ -141,6 +154,21 @@ def send(
         )
         return
     print_sent(sent, receipts, book)
+
+
+def _withdraw(client: Client, identity: str, json: bool) -> None:
+    """Take a report back, and say what the server held of it before and holds now."""
+    if not re.fullmatch(r"[\w-]{22}", identity, re.ASCII):
+        raise ParameterError(
+            "--withdraw takes the id of a receipt", hint="22 letters, digits, - and _"
+        )
+    before = client.receipts([identity]).get(identity, "unknown")
+    client.withdraw(identity)
+    now = client.receipts([identity]).get(identity, "unknown")
+    if json:
+        print_json({"id": identity, "before": before, "now": now})
+    else:
+        print_facts([("report", identity), ("before", before), ("now", now)])
 
 
 def _check_ledger(ledger: Path | None, new: bool, none: bool) -> None:

@@ -95,6 +95,12 @@ def simulated(
             "budget": math.inf,
         }
         client = Client(name, token=token, at_once=at_once, **freely)
+        if client.survey.hash != campaign.hash:
+            raise CampaignError(
+                f"'{campaign.name}' at {client.address.origin} is not the campaign of {file}: it "
+                "has another hash; nothing was sent",
+                hint="simulate the file that is served, or serve this one",
+            )
         stored = answer_all(client, truth, progress)
     seconds = time.perf_counter() - start
     compared = [] if server is not None else compare(counted(store, campaign), truth)
