@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import re
+from fractions import Fraction
 from textwrap import wrap
 
 REPLACEMENT = "\ufffd"
@@ -65,17 +66,24 @@ def percent(share: float, decimals: int = 1) -> str:
     return f"{100 * share:.{decimals}f} %"
 
 
-def upwards(value: float, figures: int = 4) -> float:
+def upwards(value: Fraction | float, figures: int = 4) -> float:
     """The number rounded up to so many figures: what is shown of a promise is not better than it
-    is. A float that is off in its last digits is not.
+    is. A float that is off in its last digits is not; a fraction is exact.
 
     >>> upwards(2.9444), upwards(19.000000000000004), upwards(0.0)
     (2.945, 19.0, 0.0)
+    >>> upwards(Fraction(19 * 10**15 + 4, 10**15))
+    19.01
     """
-    if not value or not math.isfinite(value):
-        return value
-    unit = 10.0 ** (figures - 1 - math.floor(math.log10(abs(value))))
-    return math.ceil(value * unit - 1e-6) / unit
+    try:
+        near = float(value)
+    except OverflowError:
+        return math.inf
+    if not near or not math.isfinite(near):
+        return near
+    exact = value if isinstance(value, Fraction) else Fraction(near * (1 - 2**-48))
+    unit = Fraction(10) ** (figures - 1 - math.floor(math.log10(abs(near))))
+    return float(math.ceil(exact * unit) / unit)
 
 
 def typed(command: str, room: int | None = None) -> list[str]:

@@ -5,10 +5,11 @@ together.
 from __future__ import annotations
 
 import math
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sfumato.errors import ParameterError
@@ -66,6 +67,37 @@ def test_a_gamma_shown_is_never_below_the_exact_one(numerator: int, denominator:
     assert Fraction(rounded_up(Fraction(numerator, denominator))) >= Fraction(
         numerator, denominator
     )
+
+
+RATIOS = st.builds(lambda n, d: 1 + Fraction(n, d), st.integers(0, 10**40), st.integers(1, 10**40))
+
+
+@given(gamma=RATIOS)
+@example(gamma=1 + Fraction(1, 1 << 60))
+@example(gamma=Fraction(1900004, 100_000))
+@example(gamma=19 + Fraction(1, 10**12))
+def test_what_is_stated_of_a_promise_is_never_better_than_it_is(gamma: Fraction) -> None:
+    promise, prior = Guarantee(gamma), Fraction(1, 20)
+    posterior = gamma * prior / (gamma * prior + 1 - prior)
+    with localcontext(prec=120):
+        exact = Decimal(gamma.numerator) / Decimal(gamma.denominator)
+        epsilon = exact.ln()
+        stated = promise.to_dict()
+        assert stated["epsilon"] is not None and Decimal(stated["epsilon"]) >= epsilon
+        assert Decimal(promise.epsilon) <= epsilon * (1 + Decimal("2e-15"))
+        words = Decimal(promise.epsilon_words)
+        assert epsilon * (1 - Decimal("5e-15")) <= words <= epsilon * Decimal("1.002")
+    assert Fraction(promise.worst_posterior(0.05)) >= posterior
+    assert (
+        Fraction(promise.gamma_words) >= gamma > Fraction(promise.gamma_words) * Fraction("0.9999")
+    )
+    shown = Fraction(promise.posterior_words().removesuffix(" %")) / 100
+    assert shown >= posterior > shown * Fraction("0.98")
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 1.5, 3.0, 6.0])
+def test_an_epsilon_asked_for_is_stated_as_it_was_asked(epsilon: float) -> None:
+    assert Guarantee.from_epsilon(epsilon).epsilon_words == f"{epsilon:g}"
 
 
 @pytest.mark.parametrize(

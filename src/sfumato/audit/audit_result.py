@@ -86,7 +86,7 @@ class Audit(Result):
             lines.append(
                 f"gamma is at least {self.amplification.lower_bound:.4g} "
                 f"({self.amplification.event}), "
-                f"above the promised {rounded_up(self.guarantee.gamma):.6g}"
+                f"above the promised {self.guarantee.gamma_words}"
             )
         if self.breaches is not None and self.breaches.violated:
             lines.append(
@@ -192,7 +192,7 @@ class Audit(Result):
             lines.append(
                 f"measured on {self.amplification.draws:,} draws a record, gamma is at least "
                 f"{self.amplification.lower_bound:.4g}; promised is at most "
-                f"{rounded_up(self.guarantee.gamma):.6g}"
+                f"{self.guarantee.gamma_words}"
             )
         if self.breaches is not None:
             lines.append(_breach_words(self.breaches))

@@ -44,7 +44,7 @@ from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.in_rounds import ROUNDS
 from sfumato.mechanisms.registry import MECHANISMS
 from sfumato.printable import one_line, percent, upwards
-from sfumato.privacy.guarantee import PRIOR, Guarantee, rounded_up
+from sfumato.privacy.guarantee import PRIOR, Guarantee
 
 campaign = typer.Typer(
     help="Write, check and verify a campaign, or make its form one file.", rich_markup_mode="rich"
@@ -310,7 +310,7 @@ def verify(
 def _print_verified(found: Verified) -> None:
     if (seen := found.campaign) is not None:
         kept = Guarantee(Fraction(seen.gamma))
-        shown = f"γ = {upwards(rounded_up(kept.gamma), 6):,g}"
+        shown = f"γ = {upwards(kept.gamma, 6):,g}"
         print_facts(
             [
                 ("campaign", f"{seen.name}, round {seen.round}"),

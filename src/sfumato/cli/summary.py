@@ -181,8 +181,9 @@ def _number(value: float | None) -> str:
 
 def _guarantee(gamma: float | None, epsilon: float | None) -> str:
     if gamma is None and epsilon is not None:  # a whole basket's gamma can be too large for a float
-        return f"gamma e^{epsilon:.4g} (epsilon {epsilon:.4g})"
-    return f"gamma {_number(gamma)} (epsilon {_number(epsilon and upwards(epsilon))})"
+        return f"gamma e^{upwards(epsilon):.4g} (epsilon {upwards(epsilon):.4g})"
+    shown = [_number(value and upwards(value)) for value in (gamma, epsilon)]
+    return f"gamma {shown[0]} (epsilon {shown[1]})"
 
 
 def _parameter(value: Any, *, within: bool = False) -> str:

@@ -15,6 +15,7 @@ from sfumato.domain import Domain
 from sfumato.errors import CampaignError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.program import Program
+from sfumato.printable import upwards
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.table.packing import Packing
 from sfumato.table.round import Round
@@ -166,7 +167,7 @@ class Campaign:
             # Rounded, for logarithms differ in their last digit from one machine to another.
             "promise": {
                 "gamma": exactly(self.promise),
-                "epsilon": round(self.promise.epsilon, 12),
+                "epsilon": upwards(self.promise.epsilon, 12),
                 "sizes": list(self.sizes),
             },
             "budget": None if self.budget is None else {"epsilon": self.budget},

@@ -37,6 +37,7 @@ from sfumato.errors import (
 )
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.registry import mechanism_class
+from sfumato.privacy.account import ROUNDING
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.untrusted import MOST_NUMBER, MOST_TOML_BYTES, MOST_WHOLE, check_toml, read_text
 
@@ -369,7 +370,7 @@ def _announced(text: Text, mechanism: Mechanism, promise: Guarantee) -> int | No
             ("budget", "round"), "the store knows which of its rounds a campaign is at"
         )
     budget = _positive(text, ("budget", "epsilon"))
-    if budget is None or not promise.epsilon <= budget < 2 * promise.epsilon:
+    if budget is None or not 0 <= budget - promise.epsilon + ROUNDING < promise.epsilon:
         raise text.error(
             ("budget", "epsilon") if budget else ("rounds",),
             f"in rounds nobody answers twice, so one browser may spend {promise.epsilon_words} and "
@@ -381,7 +382,7 @@ def _announced(text: Text, mechanism: Mechanism, promise: Guarantee) -> int | No
 
 def once(promise: Guarantee) -> float:
     """A budget that one answer under this promise spends, and no second one fits into."""
-    return math.ceil(promise.epsilon * 1e4) / 1e4
+    return math.ceil((promise.epsilon - ROUNDING) * 1e4) / 1e4
 
 
 def _domain(text: Text, schema: Text) -> Domain:

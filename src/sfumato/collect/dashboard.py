@@ -309,12 +309,12 @@ class Dashboard:
 
     def _promised(self) -> str:
         promise, words = self.figures.promise, self.words
-        gamma = float(Fraction(promise.gamma))
-        digits = 0 if gamma == int(gamma) else 2
+        gamma = f"{upwards(Fraction(promise.gamma), 6):.6g}"
+        digits = len(gamma.partition(".")[2])
         lines = [
             words(
                 "gamma",
-                gamma=words.number(gamma, digits),
+                gamma=words.number(float(gamma), digits),
                 epsilon=words.number(upwards(promise.epsilon), 3),
             ),
             words(

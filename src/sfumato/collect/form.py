@@ -25,6 +25,7 @@ _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";$', re.M)
 _NAMED = re.compile(r"^export \{([^}]*)\};\n", re.M)
 _DECLARED = re.compile(r"^export ((?:async )?(?:const|class|function) (\w+))", re.M)
 _LATER = re.compile(r'import\("\./(\w+)\.js"\)')
+_TYPES = re.compile(r"/\*\* @(?:[^*]|\*(?!/))*\*/ ?")  # for those who check the modules
 _LINK = re.compile(r"^<link [^>]*>\n", re.M)
 
 
@@ -68,7 +69,7 @@ def bundle() -> str:
 
 
 def _wrapped(name: str) -> str:
-    text = _static(f"{name}.js")
+    text = _TYPES.sub("", _static(f"{name}.js"))
     exported = [word.strip() for group in _NAMED.findall(text) for word in group.split(",")]
     exported += [word for _, word in _DECLARED.findall(text)]
     text = _IMPORT.sub(lambda found: f"const {{{found[1]}}} = {found[2]}_js;", text)

@@ -12,6 +12,7 @@ from typing import Any
 from sfumato.errors import FileError, ParameterError, PrivacyError, SfumatoError, listing, near_miss
 from sfumato.files import user_folder
 from sfumato.printable import json_number, one_line, upwards
+from sfumato.privacy.account import ROUNDING
 from sfumato.privacy.guarantee import PRIOR, Gamma, Guarantee
 from sfumato.untrusted import MOST_ATTRIBUTES, MOST_NUMBER, Untrusted, parsed_toml, read_text
 
@@ -158,7 +159,7 @@ class Policy:
                 gamma=guarantee.gamma,
                 at_most=self.at_most,
             )
-        if not kept and guarantee.epsilon > self.budget:
+        if not kept and guarantee.epsilon > self.budget + ROUNDING:
             raise PrivacyError(
                 f"one answer to this campaign costs epsilon {guarantee.epsilon_words}, above your "
                 f"budget of {self.budget:g} for a server; nothing was drawn or sent",

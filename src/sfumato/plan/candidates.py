@@ -24,7 +24,7 @@ from sfumato.mechanisms.base import Mechanism
 from sfumato.plan.prediction import Item, itemset_variance
 from sfumato.plan.sample_sizes import SampleSizes
 from sfumato.plan.workload import ASSUMPTIONS
-from sfumato.printable import json_number
+from sfumato.printable import json_number, upwards
 from sfumato.privacy.guarantee import Gamma, Guarantee, rounded_up
 from sfumato.renderers.frames import json_value
 from sfumato.result import Result, Shown
@@ -310,7 +310,7 @@ class Plan(Result):
         """Why an option promises another gamma than the one asked for."""
         if self.guarantee is None or self._promised_alike:
             return ()
-        asked = _figures(rounded_up(self.guarantee.gamma))
+        asked = _figures_up(rounded_up(self.guarantee.gamma))
         below = [o.name for o in self.options if self._promised(o)[0] != asked]
         return (f"{listing(below)}: a smaller gamma than asked for is rounding towards privacy",)
 
@@ -414,8 +414,8 @@ class Plan(Result):
 
     def _promised(self, option: Candidate) -> tuple[str, ...]:
         return (
-            _figures(rounded_up(option.guarantee.gamma)),
-            _figures(option.guarantee.epsilon),
+            _figures_up(rounded_up(option.guarantee.gamma)),
+            _figures_up(option.guarantee.epsilon),
             _percent(option.guarantee.worst_posterior(self.rho1), up=True),
         )
 
@@ -486,8 +486,8 @@ class Plan(Result):
         promises = [option.guarantee for option in options]
         posteriors = [promise.worst_posterior(self.rho1) for promise in promises]
         promised: dict[str, tuple[str, list[float], Callable[[float], str]]] = {
-            "gamma": (gamma, [rounded_up(promise.gamma) for promise in promises], _figures),
-            "epsilon": (epsilon, [promise.epsilon for promise in promises], _figures),
+            "gamma": (gamma, [rounded_up(promise.gamma) for promise in promises], _figures_up),
+            "epsilon": (epsilon, [promise.epsilon for promise in promises], _figures_up),
             "worst_posterior": (becomes, posteriors, partial(_percent, up=True)),
         }
         errors = [math.log10(o.error) if o.error > 0 else -math.inf for o in options]
@@ -613,8 +613,13 @@ def _percent(share: float, *, up: bool = False) -> str:
         return "–"
     value = 100 * share
     if up and 1 <= value < 99.9:
-        value = math.ceil(value * 10 - 1e-9) / 10
+        value = upwards(value, 3)
     return f"{_figures(value)} %"
+
+
+def _figures_up(value: float) -> str:
+    """A figure of a promise, which must not look better than it is."""
+    return _figures(upwards(value, max(3, len(f"{value:.0f}")) if value < 1e6 else 2))
 
 
 def _figures(value: float) -> str:

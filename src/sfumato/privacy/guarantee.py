@@ -17,6 +17,7 @@ from sfumato.view import View
 
 Gamma = Fraction | float
 WRITABLE_BITS = 1 << 23
+WRITTEN_BITS = 1 << 10  # of a gamma, for a posterior: what is beyond cannot be seen in it
 PRIOR = 0.05  # the belief that a guarantee is explained by
 
 
@@ -44,7 +45,7 @@ class Guarantee(Shown):
             self.gamma != self.gamma or self.gamma < 1
         ):  # NaN is not itself; a fraction may be too large for a float
             raise ParameterError(
-                f"gamma={_shown(self.gamma)} promises the impossible; use gamma > 1",
+                f"gamma={self.gamma_words} promises the impossible; use gamma > 1",
                 gamma=self.gamma,
             )
 
@@ -97,20 +98,42 @@ class Guarantee(Shown):
 
     @property
     def epsilon(self) -> float:
-        """ln(gamma): the epsilon of local differential privacy."""
-        if isinstance(
-            self.gamma, Fraction
-        ):  # a product of many columns may be too large for a float
-            return math.log(self.gamma.numerator) - math.log(self.gamma.denominator)
-        return math.log(self.gamma)
+        """ln(gamma), the epsilon of local differential privacy, rounded up.
+
+        gamma = 2^s·n/d, so ln(gamma) = s·ln 2 + log1p((n - d)/d): nothing cancels near gamma = 1,
+        and no product of many columns is too large for a float. The three roundings of the sum are
+        smaller than the part in 2^50 that is added.
+        """
+        if self.gamma == math.inf:
+            return math.inf
+        n, d = self.gamma.as_integer_ratio()
+        halvings = max(0, n.bit_length() - d.bit_length() - 1)
+        d <<= halvings
+        return (halvings * math.log(2) + math.log1p((n - d) / d)) * (1 + 2**-50)
 
     def worst_posterior(self, prior: float) -> float:
-        """The most that someone who believed `prior` before can believe after any report.
+        """The most that someone who believed `prior` before can believe after any report, rounded
+        up.
 
         gamma·prior / (gamma·prior + 1 - prior).
         """
+        return rounded_up(self._posterior(prior))
+
+    def _posterior(self, prior: float) -> Fraction:
+        """The same exactly, of a prior as it is written."""
         _check_probability("prior", prior)
-        return 1.0 / (1.0 + math.exp(-self.epsilon) * (1.0 - prior) / prior) if prior else 0.0
+        before = Fraction(repr(float(prior)))
+        if self.gamma == math.inf:
+            return Fraction(bool(prior))
+        n, d = self.gamma.as_integer_ratio()
+        more = max(0, n.bit_length() - WRITTEN_BITS)
+        n, d = (n >> more) + bool(more), d >> more
+        return n * before / (n * before + d * (1 - before))
+
+    @property
+    def gamma_words(self) -> str:
+        """Gamma as people read it, rounded up."""
+        return f"{upwards(self.gamma, 6):.6g}"
 
     @property
     def epsilon_words(self) -> str:
@@ -119,8 +142,8 @@ class Guarantee(Shown):
 
     def posterior_words(self, prior: float = PRIOR) -> str:
         """The worst posterior in per cent, rounded up; near certainty to more figures."""
-        after = self.worst_posterior(prior)
-        return f"{upwards(100 * after, 3 if after < 0.99 else 6):.6g} %"
+        after = 100 * self._posterior(prior)
+        return f"{upwards(after, 3 if after < 99 else 6):.6g} %"
 
     def least_posterior(self, prior: float) -> float:
         """The least that someone who believed `prior` before can believe after any report (the
@@ -173,14 +196,14 @@ class Guarantee(Shown):
     def view(self) -> View:
         """The guarantee three ways."""
         believed = f"{100 * PRIOR:g} % before, at most {self.posterior_words()} after"
-        facts = [("gamma", _shown(self.gamma)), ("epsilon", self.epsilon_words)]
+        facts = [("gamma", self.gamma_words), ("epsilon", self.epsilon_words)]
         return View("Guarantee", facts=[*facts, ("belief in any fact", believed)])
 
     def __str__(self) -> str:
-        return f"gamma {_shown(self.gamma)} (epsilon {self.epsilon_words})"
+        return f"gamma {self.gamma_words} (epsilon {self.epsilon_words})"
 
     def __repr__(self) -> str:
-        return f"Guarantee(gamma={_shown(self.gamma)})"
+        return f"Guarantee(gamma={self.gamma_words})"
 
 
 def rounded_up(gamma: Gamma) -> float:
@@ -201,7 +224,3 @@ def _finite(*gammas: Gamma) -> bool:
 def _check_probability(name: str, value: float) -> None:
     if not 0 <= value <= 1:
         raise ParameterError(f"{name}={value} is not a probability; use a number from 0 to 1")
-
-
-def _shown(gamma: Gamma) -> str:
-    return f"{rounded_up(gamma):.6g}"

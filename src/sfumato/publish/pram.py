@@ -209,7 +209,7 @@ class PramRelease(ReleasedRecords):
     def remains(self) -> tuple[str, ...]:
         """What can still be told, in sentences."""
         found = [
-            f"All replaced columns together: gamma {rounded_up(self.guarantee.gamma):.6g}. The "
+            f"All replaced columns together: gamma {self.guarantee.gamma_words}. The "
             "matrices are made from the counts of the table and are described by them."
         ]
         for report in self.reports:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from hashlib import sha256
 from typing import Any
 
@@ -41,6 +42,7 @@ from sfumato.mechanisms.program import Program
 from sfumato.mechanisms.steps import Collide, Kary, Own, Window
 from sfumato.mechanisms.steps.hashing import buckets_of
 from sfumato.mechanisms.subset_selection import SubsetSelection
+from sfumato.privacy.guarantee import Guarantee
 
 pytestmark = pytest.mark.xdist_group("browser")
 WORDS = strings("en")
@@ -301,6 +303,38 @@ def test_the_budget_is_one_for_all_campaigns_and_rounds_of_a_server(chromium: An
         chromium.get(f"{collector.origin}/health")  # a new round asks again, and costs again
         wait_for_text(chromium, WORDS["error_title"])
         assert sum(entry["spent"] for entry in entries(chromium)) == pytest.approx(5.889, abs=1e-3)
+
+
+def test_what_an_answer_costs_and_what_is_left_are_said_before_it_is_given(chromium: Any) -> None:
+    def told(left: str) -> str:
+        said = WORDS["promise_budget"].replace("{cost}", "2.945")
+        return said.replace("{left}", left).replace("{budget}", "6")
+
+    with opened(chromium, coin(19, budget=None, page="")) as collector:
+        find(chromium, ".promise summary").click()
+        wait_for_text(chromium, told("6"))
+        choose(chromium, 0, 1)
+        click(chromium, WORDS["blur"])
+        wait_for_text(chromium, WORDS["report_title"])
+        collector.campaigns["health"]["round"] = 2
+        chromium.get(f"{collector.origin}/health")
+        find(chromium, ".promise summary").click()
+        wait_for_text(chromium, told("3.055"))
+
+
+@pytest.mark.parametrize(
+    ("gamma", "shown", "posterior"),
+    [(19, "19", "50%"), (Fraction(17), "17", "47.3%"), (Fraction(135, 10), "13.5", "41.6%")],
+)
+def test_the_form_shows_what_the_program_states(
+    chromium: Any, gamma: Fraction, shown: str, posterior: str
+) -> None:
+    with opened(chromium, coin(gamma, page="")):
+        find(chromium, ".promise summary").click()
+        kept = Guarantee(gamma)
+        assert (kept.gamma_words, kept.posterior_words().replace(" ", "")) == (shown, posterior)
+        wait_for_text(chromium, f"γ = {shown}, ε = {kept.epsilon_words}")
+        wait_for_text(chromium, posterior)
 
 
 def test_two_tabs_draw_one_report(chromium: Any) -> None:
@@ -884,4 +918,4 @@ def test_gamma_and_epsilon_are_never_shown_smaller_than_they_are(chromium: Any) 
     with opened(chromium, coin(19, **changes), "?lang=en"):
         find(chromium, "form")
         click(chromium, WORDS["numbers"])
-        assert "γ = 19.01, ε = 2.945" in text_of(chromium)
+        assert "γ = 19.0001, ε = 2.945" in text_of(chromium)

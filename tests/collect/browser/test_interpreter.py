@@ -22,6 +22,7 @@ from tests.mechanisms.test_program import CHANGES, COUNTED, DIAGONAL, off_by_one
 
 from sfumato.errors import SfumatoError
 from sfumato.mechanisms.program import Program
+from sfumato.privacy.guarantee import Guarantee
 from sfumato.testing import fit
 
 RUNNER = VECTORS.parent / "run.mjs"
@@ -47,6 +48,44 @@ def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("integers.json", "run.mjs"):
         (folder / name).write_bytes((VECTORS.parent / name).read_bytes())
     return folder
+
+
+STATED = """
+import { readFileSync } from "node:fs";
+const { stated } = await import(process.argv[1]);
+const gammas = JSON.parse(readFileSync(0, "utf-8"));
+console.log(JSON.stringify(gammas.map((gamma) => {
+  const { gamma: g, epsilon, posterior } = stated(gamma.map(BigInt));
+  return [g, epsilon, posterior];
+})));
+"""
+
+
+def test_node_states_a_promise_as_python_does(node: str) -> None:
+    draw = np.random.default_rng(30)
+    over = 10.0 ** draw.uniform(-12, 9, 500)
+    gammas = [1 + Fraction(value) for value in over] + [
+        Guarantee.from_epsilon(epsilon / 4).gamma for epsilon in range(1, 41)
+    ]
+    gammas += [Fraction(19), Fraction(1900004, 100_000), 1 + Fraction(1, 1 << 60), Fraction(1881)]
+    ratios = [Fraction(gamma).as_integer_ratio() for gamma in gammas]
+    done = subprocess.run(
+        [node, "--input-type=module", "-e", STATED, (STATIC / "program.js").as_uri()],
+        input=json.dumps([[str(n), str(d)] for n, d in ratios]),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    promises = [Guarantee(Fraction(*ratio)) for ratio in ratios]
+    assert json.loads(done.stdout) == [
+        [
+            float(each.gamma_words),
+            float(each.epsilon_words),
+            float(each.posterior_words().removesuffix(" %")),
+        ]
+        for each in promises
+    ]
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 1024])

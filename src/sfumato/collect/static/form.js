@@ -99,12 +99,6 @@ function samples(program, step) {
   return [blank, ...others];
 }
 
-/** A number rounded up to so many digits. @param {number} number @param {number} digits */
-function upwards(number, digits) {
-  const unit = 10 ** (digits - 1 - Math.floor(Math.log10(number)));
-  return Math.ceil(number * unit - 1e-9) / unit;
-}
-
 /** An element with attributes, listeners and children. @param {string} tag
  * @param {Record<string, any>} [attributes]
  * @param {...(Node | string | null | undefined)} children */
@@ -160,11 +154,10 @@ class Form {
     return spoken.includes(this.language) ? undefined : near;
   }
 
-  /** @param {number} number @param {number} [digits] */
-  number(number, digits = 2) {
-    return new Intl.NumberFormat(this.language, { maximumSignificantDigits: digits }).format(
-      number,
-    );
+  /** @param {number} number @param {number} [digits] @param {"decimal" | "percent"} [style] */
+  number(number, digits = 2, style = "decimal") {
+    const format = { maximumSignificantDigits: digits, style };
+    return new Intl.NumberFormat(this.language, format).format(number);
   }
 
   /** @param {number} share */
@@ -284,8 +277,9 @@ class Form {
   /** @param {boolean} focus */
   async showQuestions(focus) {
     const { campaign, question, asked } = this.survey;
+    const left = await this.survey.left();
     try {
-      this.survey.checkBudget(await this.survey.left()); // before anyone answers in vain
+      this.survey.checkBudget(left); // before anyone answers in vain
     } catch (error) {
       this.fail(error);
       return;
@@ -312,7 +306,7 @@ class Form {
       ...[purpose, consent].map((text) =>
         text ? make("p", { dir: "auto", lang: this.tongue(text) }, this.tell(text)) : null,
       ),
-      this.promise(this.usualShare()),
+      this.promise(this.usualShare(), left),
       form,
       this.doubts(),
       this.withReceipt(),
@@ -389,12 +383,9 @@ class Form {
     return places.map(([i]) => this.title(attributes[i])).join(", ");
   }
 
-  /** @param {number | undefined} share */
-  promise(share) {
-    const { gamma } = this.survey;
-    // What is shown errs towards the weaker promise.
-    const times = Number((gamma[0] * 1000n + gamma[1] - 1n) / gamma[1]) / 1000;
-    const posterior = Math.ceil(100 / (1 + 19 / times) - 1e-9) / 100;
+  /** @param {number | undefined} share @param {number} [left] of the budget, before an answer */
+  promise(share, left) {
+    const { gamma, epsilon, posterior } = this.survey.stated;
     const names = this.sent("value");
     return make(
       "section",
@@ -415,7 +406,7 @@ class Form {
         {},
         this.say("promise_posterior", {
           prior: this.percent(0.05),
-          posterior: this.percent(posterior),
+          posterior: this.number(posterior / 100, 6, "percent"),
         }),
       ),
       names ? make("p", { class: "told", dir: "auto" }, this.say("promise_open", { names })) : null,
@@ -428,12 +419,19 @@ class Form {
           "p",
           {},
           this.say("promise_gamma", {
-            gamma: this.number(upwards(times, 4), 4),
-            epsilon: this.number(upwards(this.survey.epsilon, 4), 4),
+            gamma: this.number(gamma, 6),
+            epsilon: this.number(epsilon, 4),
           }),
         ),
+        left === undefined ? null : make("p", {}, this.say("promise_budget", this.budget(left))),
       ),
     );
+  }
+
+  /** What an answer costs, rounded up, and what is left, rounded down. @param {number} left */
+  budget(left) {
+    const { stated, budget } = this.survey;
+    return this.shown({ cost: stated.epsilon, left: Math.floor(left * 1000) / 1000, budget });
   }
 
   /** A hundred people, of whom so many send what is true. @param {number} share */

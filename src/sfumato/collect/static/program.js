@@ -22,7 +22,7 @@ import {
   worked,
 } from "./steps.js";
 
-export { Draws, above, log };
+export { Draws, above };
 
 /** What went wrong: `kind` for programs, the message for people, `facts` the figures behind it. */
 export class SfumatoError extends Error {
@@ -105,6 +105,28 @@ function laidOut(steps, places, shapes) {
   const found = Object.keys(columns);
   check(found.length && found.every((place, i) => place === `${i}`), "a column is left out");
   return columns;
+}
+
+/** The least number of so many figures that is not below one from 1 on.
+ * @param {import("./steps.js").Fraction} exact @param {number} figures */
+function upwards([n, d], figures) {
+  const power = BigInt(figures - `${n / d}`.length);
+  const [up, down] = power < 0 ? [1n, 10n ** -power] : [10n ** power, 1n];
+  return Number(((n * up + d * down - 1n) / (d * down)) * down) / Number(up);
+}
+/** What a gamma amounts to, rounded up as the Python package does: the epsilon that it costs, and
+ * what is read of it, with the per cent that a suspicion of 5 % may become.
+ * @param {import("./steps.js").Fraction} gamma */
+export function stated([n, d]) {
+  const cost = log([n, d]) * (1 + 2 ** -50);
+  const unit = 10 ** (3 - Math.floor(Math.log10(cost || 1)));
+  const after = fraction(100n * n, n + 19n * d);
+  return {
+    cost,
+    gamma: upwards([n, d], 6),
+    epsilon: Math.ceil(cost * (1 - 2 ** -48) * unit) / unit,
+    posterior: upwards(after, after[0] < 99n * after[1] ? 3 : 6),
+  };
 }
 
 /** Steps that read each column of a record once and write each column of its report once. */

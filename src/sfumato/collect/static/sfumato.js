@@ -18,7 +18,7 @@
  *   allows, whatever a campaign asks: the largest gamma, the columns that may be sent as they are
  *   (null where the person is shown them, as the form does), the epsilon for one server
  */
-import { Draws, Program, SfumatoError, above, log } from "./program.js";
+import { Draws, Program, SfumatoError, above, stated } from "./program.js";
 
 export { Draws, Program, SfumatoError };
 
@@ -26,7 +26,8 @@ const DAY = 86_400_000;
 const PATIENCE = 14 * DAY;
 
 /** Names by which machines call themselves. */
-const LOCAL = /^(.+\.)?localhost$|^localhost(\.localdomain|[46])$|^ip6-(localhost|loopback)$/;
+const LOCAL =
+  /^(.+\.)?localhost$|^localhost(\.localdomain|[46](\.localdomain[46])?)$|^ip6-(localhost|loopback)$/;
 
 /** A server by one name, however it is spelt: by http or https, with or without the usual port, by
  * any name by which a machine calls itself. @param {string} origin */
@@ -205,14 +206,16 @@ export class Survey {
     const { gamma } = this;
     if (above(gamma, promised(campaign.promise?.gamma)))
       throw new SfumatoError("promise", "this campaign would give away more than it promises");
+    /** What that amounts to, as it is read. */
+    this.stated = stated(gamma);
     /** What one report costs, computed here: the logarithm of gamma. */
-    this.epsilon = log(gamma[0]) - log(gamma[1]);
+    this.epsilon = this.stated.cost;
     const { atMost = 20, public: named = [], budget = 6 } = limits;
     if (!(atMost >= 1) || !(budget > 0))
       throw new SfumatoError("limits", "at-most and budget are numbers, from 1 on and above 0");
     if (atMost < Infinity && above(gamma, [BigInt(Math.floor(atMost * 1e6)), 1_000_000n]))
       throw new SfumatoError("limit", "this campaign would give away more than the page allows", {
-        gamma: Math.exp(this.epsilon),
+        gamma: this.stated.gamma,
         limit: atMost,
       });
     const unnamed = this.sentAsIs.filter((name) => named && !named.includes(name));

@@ -44,10 +44,11 @@ const plus = (x, y) => [x[0] * y[1] + y[0] * x[1], x[1] * y[1]];
 export const above = (x, y) => x[0] * y[1] > y[0] * x[1];
 /** @param {Fraction[]} list */
 export const largest = (list) => list.reduce((x, y) => (above(y, x) ? y : x));
-/** The natural logarithm. @param {bigint} big */
-export const log = (big) => {
-  const hex = big.toString(16);
-  return Math.log(Number("0x" + hex.slice(0, 13))) + Math.max(0, hex.length - 13) * Math.log(16);
+/** The natural logarithm: nothing cancels near 1. @param {Fraction} fraction */
+export const log = ([n, d]) => {
+  const halvings = Math.max(0, n.toString(2).length - d.toString(2).length - 1);
+  d <<= BigInt(halvings);
+  return halvings * Math.LN2 + Math.log1p(Number(((n - d) << 1000n) / d) / 2 ** 1000);
 };
 /** @param {number[]} list */
 export const sum = (list) => list.reduce((x, y) => x + y, 0);
@@ -433,8 +434,8 @@ export const KINDS = {
     },
     share(s, v) {
       const [size, rate] = [baskets.held(s, v).length, s.insert / BIT];
-      const [n, d] = boost(s, size, size);
-      return rate ** size * (1 - rate) ** (baskets.universe(s) - size) * Math.exp(log(n) - log(d));
+      const likelier = Math.exp(log(boost(s, size, size)));
+      return rate ** size * (1 - rate) ** (baskets.universe(s) - size) * likelier;
     },
   },
   kary: {
