@@ -107,15 +107,10 @@ def send(
 
     Example: sfumato send http://127.0.0.1:8000/health answers.csv
     """
-    if (withdraw is None) == (not data):
-        raise ParameterError(
-            "send takes the records of a file, or takes back a report",
-            hint="give DATA, or --withdraw ID",
-        )
+    _check_options(data, withdraw, ledger, new_ledger, no_ledger)
     if withdraw is not None:
         _withdraw(Client(url, token=token, patience=patience), withdraw, json)
         return
-    _check_ledger(ledger, new_ledger, no_ledger)
     if data != "-" and not Path(data).exists():
         reader_of(data)  # says so, before a server that may not be there is waited for
     book = None if ledger is None or new_ledger else Ledger(ledger)
@@ -142,18 +137,11 @@ def send(
     elif by_place and (records.rows > 1 or sent.repeated):
         print_notes([BY_PLACE if records.rows > 1 else ANSWERED])
     if json:
+        done = {"terms": terms.to_dict(), "people": records.rows, **sent._asdict()}
         kept = None if book is None else str(book.path)
-        print_json(
-            {
-                "terms": terms.to_dict(),
-                "people": records.rows,
-                **sent._asdict(),
-                "ledger": kept,
-                "receipts": [asdict(receipt) for receipt in receipts],
-            }
-        )
-        return
-    print_sent(sent, receipts, book)
+        print_json({**done, "ledger": kept, "receipts": [asdict(each) for each in receipts]})
+    else:
+        print_sent(sent, receipts, book)
 
 
 def _withdraw(client: Client, identity: str, json: bool) -> None:
@@ -171,8 +159,15 @@ def _withdraw(client: Client, identity: str, json: bool) -> None:
         print_facts([("report", identity), ("before", before), ("now", now)])
 
 
-def _check_ledger(ledger: Path | None, new: bool, none: bool) -> None:
+def _check_options(
+    data: str, withdraw: str | None, ledger: Path | None, new: bool, none: bool
+) -> None:
     """Refuse options that contradict each other."""
+    if (withdraw is None) == (not data):
+        raise ParameterError(
+            "send takes the records of a file, or takes back a report",
+            hint="give DATA, or --withdraw ID",
+        )
     if none and ledger is not None:
         raise ParameterError("--ledger keeps the draws and --no-ledger does not", hint="give one")
     if new and ledger is None:
