@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import Field, dataclass, field, fields
 from functools import cached_property
 from numbers import Real
 from typing import Any
@@ -58,9 +58,20 @@ class Attribute(ABC):
     def decode(self, codes: Any) -> pa.Array:
         """The Arrow array that these codes stand for."""
 
-    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """The attribute as it stands in a schema."""
+        """The attribute as it stands in a schema: what is as it would be unsaid is not said."""
+        said: dict[str, Any] = {"name": self.name, "type": type(self).__name__.lower()}
+        for each in self.stated():
+            value = getattr(self, each.name)
+            if value not in (each.default, []):
+                said[each.name] = list(value) if isinstance(value, tuple) else value
+        return said
+
+    @classmethod
+    def stated(cls) -> list[Field[Any]]:
+        """What a schema may state of such an attribute beside its name and type."""
+        public, *others = fields(cls)[1:]
+        return [*others, public]
 
     def cells(self) -> Cells:
         """Every value a cell of its own."""
@@ -104,30 +115,30 @@ class Attribute(ABC):
         return {label: code for code, label in enumerate(self.labels)}
 
 
-@checked
 @dataclass(frozen=True)
-class Category(Attribute):
-    """A column with listed values; `other` takes the unlisted, `missing` takes the nulls and the
-    words that stand for one (?, NA, …), unless they are listed.
-
-    >>> Category("sex", ("Female", "Male")).encode(pa.array(["Male", "Female"])).tolist()
-    [1, 0]
-    """
+class Listed(Attribute):
+    """A column whose values, or whose items, are listed by name."""
 
     values: tuple[str, ...]
-    other: str | None = None
-    missing: str | None = None
 
     def __post_init__(self) -> None:
-        _check_labels(self.name, self.values)
-        for role in ("other", "missing"):
-            word = getattr(self, role)
-            if word is not None and word not in self.values:
-                raise SchemaError(
-                    f"attribute '{self.name}': {role} = {shown(word)} is not one of its values "
-                    f"({listing(self.values)})",
-                    hint=near_miss(word, self.values),
-                )
+        """Refuse labels that are none, too many, or the same."""
+        name, values = self.name, self.values
+        if not isinstance(values, list | tuple) or not all(isinstance(v, str) for v in values):
+            raise SchemaError(
+                f"attribute '{name}': values are a list of labels, not {shown(values)}",
+                hint='as in ("no", "yes")',
+            )
+        if not values:
+            raise SchemaError(f"attribute '{name}' has no values")
+        if len(values) > MOST_LABELS:
+            raise SchemaError(
+                f"attribute '{name}' has {len(values):,} values; it may have {MOST_LABELS:,}",
+                hint="merge the rare ones",
+            )
+        twice, times = Counter(values).most_common(1)[0]
+        if times > 1:
+            raise SchemaError(f"attribute '{name}' lists the value '{twice}' twice")
 
     @property
     def size(self) -> int:
@@ -137,10 +148,34 @@ class Category(Attribute):
     def labels(self) -> tuple[str, ...]:
         return self.values
 
+
+@checked
+@dataclass(frozen=True)
+class Category(Listed):
+    """A column with listed values; `other` takes the unlisted, `missing` takes the nulls and the
+    words that stand for one (?, NA, …), unless they are listed.
+
+    >>> Category("sex", ("Female", "Male")).encode(pa.array(["Male", "Female"])).tolist()
+    [1, 0]
+    """
+
+    other: str | None = None
+    missing: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for role in ("other", "missing"):
+            word = getattr(self, role)
+            if word is not None and word not in self.values:
+                raise SchemaError(
+                    f"attribute '{self.name}': {role} = {shown(word)} is not one of its values "
+                    f"({listing(self.values)})",
+                    hint=near_miss(word, self.values),
+                )
+
     def encode(self, array: pa.Array, first_row: int = 1) -> Codes:
         words = _as_words(array)
-        found = pc.index_in(words, value_set=pa.array(self.values, pa.string()))
-        codes = np.asarray(found.fill_null(-1).to_numpy(zero_copy_only=False))
+        codes = _places(words, pa.array(self.values, pa.string()))
         if (codes < 0).any():
             codes = self._place_strangers(words, codes.copy(), first_row)
         return codes.astype(code_dtype(self.size))
@@ -155,21 +190,18 @@ class Category(Attribute):
             codes[(codes < 0) & ~absent] = self.code(self.other)
         if (codes < 0).any():
             row = int(np.argmax(codes < 0))
-            raise self._stranger(words[row].as_py(), row + first_row)
+            value = words[row].as_py()
+            if value is None:
+                raise _is_empty(self.name, row + first_row, 'missing = "…"')
+            raise _refused(
+                self.name,
+                row + first_row,
+                value,
+                f"'{value}' is not one of its values ({listing(self.values)})",
+                near_miss(value, self.values)
+                or 'list it in the schema, or name an other = "…" to take it',
+            )
         return codes
-
-    def _stranger(self, value: str | None, row: int) -> DataError:
-        if value is None:
-            return _null_error(self.name, row)
-        return DataError(
-            f"row {row}, column '{self.name}': '{value}' is not one of its values "
-            f"({listing(self.values)})",
-            hint=near_miss(value, self.values)
-            or 'list it in the schema, or name an other = "…" to take it',
-            row=row,
-            column=self.name,
-            value=value,
-        )
 
     def decode(self, codes: Codes) -> pa.Array:
         indices = pa.array(np.asarray(codes).astype(np.int32, copy=False))
@@ -179,10 +211,6 @@ class Category(Attribute):
             raise DataError(
                 f"these codes are no values of '{self.name}'", hint=f"use 0 to {self.size - 1}"
             ) from None
-
-    def to_dict(self) -> dict[str, Any]:
-        fields = {"name": self.name, "type": "category", "values": list(self.values)}
-        return fields | _stated(other=self.other, missing=self.missing, public=self.public or None)
 
 
 @checked
@@ -227,24 +255,10 @@ class Bins(Attribute):
     def encode(self, array: pa.Array, first_row: int = 1) -> Codes:
         """Codes of labels, or of numbers where the array holds numbers."""
         if pa.types.is_floating(array.type) or pa.types.is_integer(array.type):
-            return self._encode_numbers(array, first_row)
+            numbers = _numbers_in(self, array, self.edges[0], self.edges[-1], first_row)
+            places = np.searchsorted(self.edges[1:-1], numbers, side="right")
+            return places.astype(code_dtype(self.size))
         return Category(self.name, self.labels).encode(array, first_row)
-
-    def _encode_numbers(self, array: pa.Array, first_row: int) -> Codes:
-        numbers = _filled(
-            self.name, _as_numbers(self.name, array, first_row), self.missing, first_row
-        )
-        if self.clip:
-            numbers = np.clip(numbers, self.edges[0], self.edges[-1])
-        outside = ~((numbers >= self.edges[0]) & (numbers <= self.edges[-1]))
-        if outside.any():
-            row = int(np.argmax(outside))
-            raise _outside_error(
-                self.name, numbers[row], row + first_row, self.edges[0], self.edges[-1]
-            )
-        return np.searchsorted(self.edges[1:-1], numbers, side="right").astype(
-            code_dtype(self.size)
-        )
 
     def decode(self, codes: Codes) -> pa.Array:
         return Category(self.name, self.labels).decode(codes)
@@ -270,15 +284,6 @@ class Bins(Attribute):
         group = np.searchsorted(starts, np.arange(self.size), side="right") - 1
         merged = Bins(self.name, (*(self.edges[place] for place in starts), self.edges[-1]))
         return Cells(self, merged.labels, group)
-
-    def to_dict(self) -> dict[str, Any]:
-        fields = {"name": self.name, "type": "bins", "edges": list(self.edges)}
-        return fields | _stated(
-            step=self.step or None,
-            clip=self.clip or None,
-            missing=self.missing,
-            public=self.public or None,
-        )
 
 
 @checked
@@ -373,22 +378,13 @@ class Numeric(Attribute):
         return np.round(self.min + self.grid_step * codes.astype(np.float64), digits)
 
     def encode(self, array: pa.Array, first_row: int = 1) -> Codes:
-        numbers = _filled(
-            self.name, _as_numbers(self.name, array, first_row), self.missing, first_row
-        )
-        if self.clip:
-            numbers = np.clip(numbers, self.min, self.max)
-        outside = ~((numbers >= self.min) & (numbers <= self.max))
-        if outside.any():
-            row = int(np.argmax(outside))
-            raise _outside_error(self.name, numbers[row], row + first_row, self.min, self.max)
+        numbers = _numbers_in(self, array, self.min, self.max, first_row)
         codes = np.rint((numbers - self.min) / self.grid_step)
         if self.whole and (numbers != np.rint(numbers)).any():
             row = int(np.argmax(numbers != np.rint(numbers)))
             raise DataError(
                 f"row {row + first_row}, column '{self.name}': {plain_number(numbers[row])} is "
-                "not a "
-                "whole number",
+                "not a whole number",
                 hint="state a step (step = 0.5) in the schema",
                 row=row + first_row,
             )
@@ -430,44 +426,16 @@ class Numeric(Attribute):
         cut = min(max(cut, self.min), self.max + self.grid_step)
         return int(np.clip(math.ceil((cut - self.min) / self.grid_step - 1e-9), 0, self.size))
 
-    def to_dict(self) -> dict[str, Any]:
-        fields: dict[str, Any] = {
-            "name": self.name,
-            "type": "numeric",
-            "min": self.min,
-            "max": self.max,
-        }
-        return fields | _stated(
-            cuts=list(self.cuts) or None,
-            step=self.step,
-            clip=self.clip or None,
-            missing=self.missing,
-            public=self.public or None,
-        )
-
 
 @checked
 @dataclass(frozen=True)
-class Items(Attribute):
+class Items(Listed):
     """A universe of items; a record's column is a basket, the set of items it holds.
 
     >>> baskets = pa.array([["milk"], ["bread", "milk"]])
     >>> Items("items", ("bread", "milk")).encode(baskets).to_dense().astype(int).tolist()
     [[0, 1], [1, 1]]
     """
-
-    values: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        _check_labels(self.name, self.values)
-
-    @property
-    def size(self) -> int:
-        return len(self.values)
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return self.values
 
     def encode(self, array: pa.Array, first_row: int = 1) -> Bits:
         lists = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
@@ -480,11 +448,7 @@ class Items(Attribute):
             )
         offsets = lists.offsets.to_numpy().astype(np.int64)
         words = _as_words(lists.values[offsets[0] : offsets[-1]])
-        codes = (
-            pc.index_in(words, value_set=pa.array(self.values, pa.string()))
-            .fill_null(-1)
-            .to_numpy(zero_copy_only=False)
-        )
+        codes = _places(words, pa.array(self.values, pa.string()))
         offsets = offsets - offsets[0]
         if (codes < 0).any():
             place = int(np.argmax(codes < 0))
@@ -523,11 +487,6 @@ class Items(Attribute):
     def cells(self) -> Cells:
         raise ParameterError(
             f"'{self.name}' holds baskets; ask for its items one by one, like '{self.values[0]}'"
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"name": self.name, "type": "items", "values": list(self.values)} | _stated(
-            public=self.public or None
         )
 
 
@@ -578,8 +537,7 @@ class Distinct(Attribute):
         return pa.array(self.values, plain)
 
     def encode(self, array: pa.Array, first_row: int = 1) -> Codes:
-        codes = pc.index_in(array.cast(self.array.type), value_set=self.array).fill_null(-1)
-        found = np.asarray(codes.to_numpy(zero_copy_only=False))
+        found = _places(array.cast(self.array.type), self.array)
         if (found < 0).any():
             row = int(np.argmax(found < 0)) + first_row
             raise DataError(f"row {row}, column '{self.name}' holds another value", row=row)
@@ -591,24 +549,6 @@ class Distinct(Attribute):
 
     def to_dict(self) -> dict[str, Any]:
         return Category(self.name, self.labels, public=self.public).to_dict()
-
-
-def _check_labels(name: str, values: tuple[str, ...]) -> None:
-    if not isinstance(values, list | tuple) or not all(isinstance(each, str) for each in values):
-        raise SchemaError(
-            f"attribute '{name}': values are a list of labels, not {shown(values)}",
-            hint='as in ("no", "yes")',
-        )
-    if not values:
-        raise SchemaError(f"attribute '{name}' has no values")
-    if len(values) > MOST_LABELS:
-        raise SchemaError(
-            f"attribute '{name}' has {len(values):,} values; it may have {MOST_LABELS:,}",
-            hint="merge the rare ones",
-        )
-    twice, times = Counter(values).most_common(1)[0]
-    if times > 1:
-        raise SchemaError(f"attribute '{name}' lists the value '{twice}' twice")
 
 
 def _check_cuts(name: str, what: str, cuts: Sequence[float]) -> None:
@@ -630,6 +570,39 @@ def _as_words(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     return array if pa.types.is_string(array.type) else array.cast(pa.string())
 
 
+def _places(values: pa.Array, known: pa.Array) -> Codes:
+    """Where each value stands among those known; -1 for a stranger."""
+    found = pc.index_in(values, value_set=known).fill_null(-1)
+    return np.asarray(found.to_numpy(zero_copy_only=False))
+
+
+def _numbers_in(
+    attribute: Bins | Numeric, array: pa.Array, low: float, high: float, first_row: int
+) -> NDArray[np.float64]:
+    """Numbers between low and high, as the schema has nulls and those beyond them read."""
+    numbers = _as_numbers(attribute.name, array, first_row)
+    absent = np.isnan(numbers)
+    if absent.any():
+        if attribute.missing is None:
+            row = first_row + int(np.argmax(absent))
+            raise _is_empty(attribute.name, row, "missing = … (a number of its range)")
+        numbers = np.where(absent, attribute.missing, numbers)
+    if attribute.clip:
+        return np.clip(numbers, low, high)
+    outside = ~((numbers >= low) & (numbers <= high))
+    if outside.any():
+        row = int(np.argmax(outside))
+        value, ends = numbers[row], f"[{plain_number(low)}, {plain_number(high)}]"
+        raise _refused(
+            attribute.name,
+            row + first_row,
+            value,
+            f"{plain_number(value)} lies outside {ends}",
+            "widen the range, or say clip = true in the schema",
+        )
+    return numbers
+
+
 def _as_numbers(
     name: str, array: pa.Array | pa.ChunkedArray, first_row: int
 ) -> NDArray[np.float64]:
@@ -642,7 +615,12 @@ def _as_numbers(
     try:
         numbers = array.cast(pa.float64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise _not_a_number(name, array, first_row) from None
+        for row, value in enumerate(array.to_pylist(), first_row):
+            try:
+                float(value) if value is not None else None
+            except (TypeError, ValueError):
+                raise _refused(name, row, value, f"'{value}' is not a number") from None
+        raise DataError(f"column '{name}' of type {array.type} does not hold numbers") from None
     return np.asarray(numbers.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
@@ -653,35 +631,14 @@ def number_words(words: pa.Array) -> pa.Array:
     return pc.if_else(unsaid, pa.scalar(None, pa.string()), trimmed)
 
 
-def _filled(
-    name: str, numbers: NDArray[np.float64], missing: float | None, first_row: int
-) -> NDArray[np.float64]:
-    """Numbers with what the schema says in place of nulls."""
-    absent = np.isnan(numbers)
-    if not absent.any():
-        return numbers
-    if missing is None:
-        raise _null_error(
-            name, first_row + int(np.argmax(absent)), "missing = … (a number of its range)"
-        )
-    return np.where(absent, missing, numbers)
+def _refused(name: str, row: int, value: Any, found: str, hint: str | None = None) -> DataError:
+    """The refusal of a value by its row and column."""
+    return DataError(
+        f"row {row}, column '{name}': {found}", hint=hint, row=row, column=name, value=value
+    )
 
 
-def _not_a_number(name: str, array: pa.Array, first_row: int) -> DataError:
-    for row, value in enumerate(array.to_pylist(), first_row):
-        try:
-            float(value) if value is not None else None
-        except (TypeError, ValueError):
-            return DataError(
-                f"row {row}, column '{name}': '{value}' is not a number",
-                row=row,
-                column=name,
-                value=value,
-            )
-    return DataError(f"column '{name}' of type {array.type} does not hold numbers")
-
-
-def _null_error(name: str, row: int, key: str = 'missing = "…"') -> DataError:
+def _is_empty(name: str, row: int, key: str) -> DataError:
     return DataError(
         f"row {row}, column '{name}' is empty",
         hint=f"say {key} in the schema to give nulls a value",
@@ -690,25 +647,7 @@ def _null_error(name: str, row: int, key: str = 'missing = "…"') -> DataError:
     )
 
 
-def _outside_error(name: str, value: float, row: int, low: float, high: float) -> DataError:
-    return DataError(
-        f"row {row}, column '{name}': {plain_number(value)} lies outside [{plain_number(low)}, "
-        f"{plain_number(high)}]",
-        hint="widen the range, or say clip = true in the schema",
-        row=row,
-        column=name,
-        value=value,
-    )
-
-
 def plain_number(number: float) -> str:
     """A number as a person writes it: 35, 0.5, 1490400."""
-    return (
-        str(int(number))
-        if float(number).is_integer() and abs(number) < 1e15
-        else repr(float(number))
-    )
-
-
-def _stated(**fields: Any) -> dict[str, Any]:
-    return {key: value for key, value in fields.items() if value is not None}
+    short = float(number).is_integer() and abs(number) < 1e15
+    return str(int(number)) if short else repr(float(number))

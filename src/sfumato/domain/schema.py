@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import MISSING
 from typing import Any
 
 from sfumato.domain.attributes import Attribute, Bins, Category, Items, Numeric, plain_number
@@ -11,18 +12,7 @@ from sfumato.errors import SchemaError, listing, near_miss
 from sfumato.printable import escaped
 from sfumato.untrusted import MOST_ATTRIBUTES, MOST_CUTS, MOST_LABELS, Untrusted, shown
 
-_CLASSES: dict[str, type[Attribute]] = {
-    "category": Category,
-    "numeric": Numeric,
-    "bins": Bins,
-    "items": Items,
-}
-_NEEDED = {
-    "category": ("values",),
-    "numeric": ("min", "max"),
-    "bins": ("edges",),
-    "items": ("values",),
-}
+_CLASSES = {each.__name__.lower(): each for each in (Category, Numeric, Bins, Items)}
 
 
 def attributes_from(schema: Untrusted) -> tuple[Attribute, ...]:
@@ -49,14 +39,14 @@ def _attribute(entry: dict[str, Any], place: int) -> Attribute:
             hint=near_miss(kind, _CLASSES) if isinstance(kind, str) else None,
         )
     given = Untrusted(entry, f"attribute '{name}'", SchemaError)
-    given.only("name", "type", *_FIELDS[kind])
-    for key in _NEEDED[kind]:
-        if key not in entry:
+    known = {each.name: each.default is MISSING for each in _CLASSES[kind].stated()}
+    given.only("name", "type", *known)
+    for key, needed in known.items():
+        if needed and key not in entry:
             raise SchemaError(f"attribute '{name}' of type {kind} needs {key}")
-    read = _FIELDS[kind]
-    return _CLASSES[kind](
-        name, **{key: read[key](given[key]) for key in entry if key not in ("name", "type")}
-    )
+    read = _FIELDS | ({"missing": Untrusted.word} if kind == "category" else {})
+    said = {key: read[key](given[key]) for key in entry if key not in ("name", "type")}
+    return _CLASSES[kind](name, **said)
 
 
 def _found_type(kind: Any) -> str:
@@ -86,23 +76,18 @@ def _cuts(given: Untrusted) -> tuple[float, ...]:
     return given.numbers(MOST_CUTS)
 
 
-_NUMBERS: dict[str, Callable[[Untrusted], Any]] = {
+# How what an attribute says of itself beside its name and type is read.
+_FIELDS: dict[str, Callable[[Untrusted], Any]] = {
+    "values": _labels,
+    "other": Untrusted.word,
+    "edges": _cuts,
+    "cuts": _cuts,
+    "min": Untrusted.number,
+    "max": Untrusted.number,
     "step": Untrusted.number,
     "clip": Untrusted.flag,
     "missing": Untrusted.number,
     "public": Untrusted.flag,
-}
-# What each kind of attribute may say beside its name and type, and how it is read.
-_FIELDS: dict[str, dict[str, Callable[[Untrusted], Any]]] = {
-    "category": {
-        "values": _labels,
-        "other": Untrusted.word,
-        "missing": Untrusted.word,
-        "public": Untrusted.flag,
-    },
-    "numeric": {"min": Untrusted.number, "max": Untrusted.number, "cuts": _cuts, **_NUMBERS},
-    "bins": {"edges": _cuts, **_NUMBERS},
-    "items": {"values": _labels, "public": Untrusted.flag},
 }
 
 
