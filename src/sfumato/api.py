@@ -55,7 +55,7 @@ from sfumato.table import (
 )
 from sfumato.table.baskets import BasketReader
 from sfumato.table.formats import SUFFIXES
-from sfumato.table.order import read_order
+from sfumato.table.shuffling import read_order
 
 Schema = Domain | str | Path | None
 MODELS: Mapping[str, Callable[..., Classifier]] = {"tree": DecisionTree, "bayes": NaiveBayes}

@@ -76,7 +76,7 @@ def told_to(shares: list[float]) -> Progress:
 def test_reading_tells_how_much_of_the_file_is_read(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delimited, "CSV_BLOCK_BYTES", 1 << 14)  # Arrow reads some blocks ahead
+    monkeypatch.setattr(delimited, "BLOCK_BYTES", 1 << 14)  # Arrow reads some blocks ahead
     incomes = pa.table(
         {"income": seeded(1).below(10**9, 100_000), "town": ["Lyon", "Turin"] * 50_000}
     )

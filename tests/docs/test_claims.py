@@ -24,7 +24,7 @@ from sfumato.mechanisms import matrix
 from sfumato.mechanisms.randomized_gamma import RandomizedGamma
 from sfumato.mechanisms.registry import mechanism_class
 from sfumato.mechanisms.sizes import TIERS, tiers_above
-from sfumato.table import baskets, delimited, expansion
+from sfumato.table import limits
 
 
 def page(name: str) -> str:
@@ -62,15 +62,14 @@ def test_the_bounds_that_security_states_are_those_of_the_program() -> None:
         "digits of a fraction": f"{digits} above, {digits} below",
         "copies of a record; cutoff; cells of a matrix": f"{untrusted.MOST_COPIES:,}; "
         f"{untrusted.MOST_CUTOFF}; {matrix.MOST_CELLS:,}",
-        "a CSV header; its columns": f"{megabytes(delimited.MOST_HEADER)}; "
-        f"{delimited.MOST_COLUMNS:,}",
-        "a basket": megabytes(baskets.MOST_LINE_BYTES),
-        "unzipped text": f"{megabytes(expansion.SMALL_TEXT)}, or {expansion.MOST_UNZIPPED} times "
+        "a CSV header; its columns": f"{megabytes(limits.MOST_HEADER)}; {limits.MOST_COLUMNS:,}",
+        "a basket": megabytes(limits.MOST_LINE_BYTES),
+        "unzipped text": f"{megabytes(limits.SMALL_TEXT)}, or {limits.MOST_UNZIPPED} times "
         "its size",
-        "a table in memory": f"{megabytes(expansion.SMALL_TABLE)}, or {expansion.MOST_HELD} times "
+        "a table in memory": f"{megabytes(limits.SMALL_TABLE)}, or {limits.MOST_HELD} times "
         "its file",
-        "rows of a Parquet file": f"{expansion.SMALL_ROWS // 1_000_000} million, or "
-        f"{expansion.MOST_ROWS:,} a byte",
+        "rows of a Parquet file": f"{limits.SMALL_ROWS // 1_000_000} million, or "
+        f"{limits.MOST_ROWS:,} a byte",
         "one statement of DuckDB on a received database": f"{duckdb.PATIENCE:.0f} s, "
         f"{str(duckdb.RECEIVED['memory_limit']).replace('MB', ' MB')}",
     }

@@ -43,7 +43,6 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream, secure, seeded
 from sfumato.source import Release
 from sfumato.table import Table, perturb_file, reader_of
-from sfumato.table.readers import Cohort
 from sfumato.table.round import Round
 
 UNIVERSE, PEOPLE = 40, 30_000
@@ -1044,7 +1043,7 @@ def test_who_is_asked_does_not_depend_on_how_the_file_is_read(tmp_path: Path) ->
     reader, turn = reader_of(path), Round("00" * 16, 2)
     domain = reader.found
     found = [
-        np.concatenate([part[0].to_dense() for part in Cohort(reader, turn).batches(domain, rows)])
+        np.concatenate([part[0].to_dense() for part in turn.among(reader.batches(domain, rows))])
         for rows in (500, 64)
     ]
     assert len(found[0]) == turn.people(500) and np.array_equal(*found)

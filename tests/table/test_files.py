@@ -173,7 +173,7 @@ def test_gzip_is_known_by_its_bytes(tmp_path):
 def test_rows_are_counted_over_blocks(tmp_path, monkeypatch):
     from sfumato.table import delimited
 
-    monkeypatch.setattr(delimited, "CSV_BLOCK_BYTES", 64)
+    monkeypatch.setattr(delimited, "BLOCK_BYTES", 64)
     path = csv(tmp_path, "sex\n" + "F\n" * 200 + "X\n")
     with pytest.raises(DataError, match="row 201, column 'sex': 'X'"):
         read(path, Domain((Category("sex", ("F", "M")),)))

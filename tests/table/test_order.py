@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from sfumato.errors import FileError
-from sfumato.table.order import order_to, read_order
+from sfumato.table.shuffling import order_to, read_order
 
 
 def written(path: Path, *batches: list[int], force: bool = False) -> Path:
-    with order_to(path, force=force) as writer:
+    with order_to(path, sum(map(len, batches)), force=force) as keep:
         for batch in batches:
-            writer.write(np.array(batch))
+            keep(np.array(batch))
     return path
 
 
@@ -48,8 +48,8 @@ def test_only_the_owner_reads_it_and_it_is_not_overwritten(tmp_path: Path) -> No
 
 
 def test_an_order_that_was_interrupted_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), order_to(tmp_path / "o.npy") as writer:
-        writer.write(np.arange(5))
+    with pytest.raises(KeyboardInterrupt), order_to(tmp_path / "o.npy", 5) as keep:
+        keep(np.arange(5))
         raise KeyboardInterrupt
     assert list(tmp_path.iterdir()) == []
 

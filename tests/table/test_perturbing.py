@@ -219,7 +219,7 @@ from sfumato.mechanisms.permuting import Permuting
 from sfumato.domain import Domain
 from sfumato.table import delimited, perturb_file
 # Small blocks, so that a small file already fills whatever holds them.
-delimited.CSV_BLOCK_BYTES = 1 << 17
+delimited.BLOCK_BYTES = 1 << 17
 def peak():  # kB; getrusage would count what the parent held when it started this process
     return re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]
 domain = Domain.load(sys.argv[1])

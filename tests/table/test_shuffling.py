@@ -22,9 +22,15 @@ from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mechanisms.permuting import Permuting
 from sfumato.randomness import Keystream, seeded
 from sfumato.table import Table, perturb_file, perturb_table, read_perturbed, save, shuffling
-from sfumato.table.order import read_order
 from sfumato.table.perturbing import shuffled
-from sfumato.table.shuffling import RowForm, Shuffle, bits_of, octets_of, permutation
+from sfumato.table.shuffling import (
+    RowForm,
+    Shuffle,
+    bits_of,
+    octets_of,
+    permutation,
+    read_order,
+)
 
 ILL = Domain((Category("ill", ("no", "yes")), Numeric("age", 0, 299, cuts=(100,))))
 DRAWS = 24 * 400

@@ -19,7 +19,6 @@ from sfumato.errors import DataError, FileError, SchemaError
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.randomness import seeded
 from sfumato.table import Provenance, Table, perturb_table, read, reader_of
-from sfumato.table.readers import Cohort
 from sfumato.table.round import Round
 
 DOMAIN = Domain(
@@ -232,9 +231,9 @@ def test_a_description_that_makes_no_sense(table, change, words):
 def test_whom_a_round_asks_does_not_hang_on_how_the_file_is_read(tmp_path) -> None:
     path, domain = tmp_path / "n.parquet", Domain((Numeric("n", 0, 999),))
     pq.write_table(pa.table({"n": np.arange(1000)}), path)
-    asked = Cohort(reader_of(path), Round("0" * 32, 1))
+    reader, turn = reader_of(path), Round("0" * 32, 1)
     read = [
-        np.concatenate([columns[0] for columns in asked.batches(domain, rows)])
+        np.concatenate([columns[0] for columns in turn.among(reader.batches(domain, rows))])
         for rows in (1000, 64)
     ]
     assert 300 < len(read[0]) < 500 and np.array_equal(*read)

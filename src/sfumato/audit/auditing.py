@@ -81,7 +81,7 @@ def audit_release(
     """What attackers learn from a release, and whether the mechanism that made it kept its word.
 
     The truth must be the very records that were perturbed; with copies, one record for each group
-    of reports. They are brought beside their reports by `order` (see `sfumato.table.order`);
+    of reports. They are brought beside their reports by `order` (see `sfumato.table.shuffling`);
     without it, reports that were not shuffled stand in the order of the truth, and of shuffled ones
     only what needs no pairing is judged. A mechanism that keeps its word is accused with
     probability at most `false_alarm`. `rng` draws the perturbations of chosen records and the

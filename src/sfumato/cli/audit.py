@@ -22,7 +22,7 @@ from sfumato.randomness import secure, seeded
 from sfumato.result import save_view
 from sfumato.source import Release
 from sfumato.table import Table, reader_of
-from sfumato.table.order import read_order
+from sfumato.table.shuffling import read_order
 
 MORE = "--details: all attacks and checks, the smallest leaks seen, what is not covered"
 

@@ -19,7 +19,7 @@ from sfumato.model.sampling import sample
 from sfumato.randomness import seeded
 from sfumato.table import Table, save, writer_to
 from sfumato.table.formats import check_free, write_text
-from sfumato.table.readers import BATCH_ROWS
+from sfumato.table.limits import BATCH_ROWS
 
 generate = typer.Typer(
     help="Generate synthetic data: quest (baskets), survey (records), fitted (a model's records).",

@@ -23,9 +23,9 @@ from sfumato.mechanisms.base import Mechanism
 from sfumato.randomness import Keystream
 from sfumato.source import Release, Source, source_of
 from sfumato.table import Reader, Table, Written, perturb_table, reader_of
-from sfumato.table.order import order_to
 from sfumato.table.perturbing import check_order, shuffled
-from sfumato.table.reading import read_truth
+from sfumato.table.proposal import read_truth
+from sfumato.table.shuffling import order_to
 
 FILE_ENGINES = ("memory", "duckdb")
 DATABASES: dict[str, type[Database]] = {  # by the scheme of their addresses
@@ -196,8 +196,8 @@ def perturb_into(
     if not keep_order:
         table, places = shuffled(table, rng)
         if order is not None:
-            with order_to(order, force=force) as secret:
-                secret.write(places)
+            with order_to(order, len(places), force=force) as keep:
+                keep(places)
     save_release(table, url, force=force)
     assert table.provenance is not None
     return Written(table.rows, table.provenance, table.notes)

@@ -19,7 +19,7 @@ from sfumato.domain import Attribute, Codes, Items, Numeric
 from sfumato.errors import MissingExtraError, ServerError
 from sfumato.table import Table
 from sfumato.table.delimited import csv_fields
-from sfumato.table.readers import BATCH_ROWS
+from sfumato.table.limits import BATCH_ROWS
 
 if TYPE_CHECKING:
     from psycopg import Connection

@@ -19,7 +19,7 @@ from sfumato.domain import Attribute, Numeric
 from sfumato.errors import FileError
 from sfumato.table import Table
 from sfumato.table.delimited import flat_columns
-from sfumato.table.readers import BATCH_ROWS
+from sfumato.table.limits import BATCH_ROWS
 
 SQLITE = Dialect("sqlite", variance=False, decimals=False, typed=False)
 NOTE = re.compile(r"\(-- (.*)\n")  # in the text of a table, which moves with it when it is renamed

@@ -3,9 +3,8 @@
 from sfumato.table.baskets import check_named, read_items, read_names
 from sfumato.table.formats import FORMS, reader_of, save, writer_to
 from sfumato.table.perturbing import Written, perturb_file, perturb_table
-from sfumato.table.proposal import Proposal, propose, propose_schema
+from sfumato.table.proposal import Proposal, propose, propose_schema, read, read_perturbed
 from sfumato.table.readers import Reader
-from sfumato.table.reading import read, read_perturbed
 from sfumato.table.table import Provenance, Table
 
 __all__ = [

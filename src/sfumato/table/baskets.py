@@ -1,5 +1,5 @@
-"""Baskets: FIMI files (a basket a line, whole-number item ids separated by blanks), tables in long
-form (a row an item), and files that name the items of either.
+"""Baskets: FIMI files (a basket a line, whole-number item ids separated by blanks), lines that name
+their items, tables in long form (a row an item), and files that name the items of either.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,15 +23,19 @@ from numpy.typing import NDArray
 from sfumato.bits import Bits
 from sfumato.domain import Columns, Domain, Items, as_bits
 from sfumato.errors import DataError, FileError, ParameterError, SchemaError, listing
-from sfumato.table.delimited import TextReader
-from sfumato.table.expansion import SMALL_TEXT, check_held
+from sfumato.table.delimited import CsvReader, TextReader, delimiter_of, fields_of
+from sfumato.table.limits import (
+    BATCH_ROWS,
+    BLOCK_BYTES,
+    MOST_DIGITS,
+    MOST_LINE_BYTES,
+    SMALL_TEXT,
+    check_held,
+)
 from sfumato.table.readers import ITEMS_NAME, BasketsReader, Reader, RecordReader, Writer, items_of
 from sfumato.table.table import Table
 from sfumato.untrusted import MOST_LIST_BYTES, MOST_NAMES_BYTES, read_text
 
-BLOCK_BYTES = 1 << 20  # text parsed at once
-MOST_LINE_BYTES = 1 << 21  # of one basket
-MOST_DIGITS = 18  # of an item id, so that it fits 64 bits
 ITEM_ID = re.compile(f"[0-9]{{1,{MOST_DIGITS}}}")
 MANY_ITEMS = 20_000  # a line of two bytes may then take more than a thousand times as many
 NAMES_HEADERS = ("id", "item", "itemid", "item_id", "item id", "code", "sku", "product_id")
@@ -45,29 +50,11 @@ _KINDS[list(b" \t\r\n\v\f")] = 0
 _KINDS[list(b"0123456789")] = 1
 
 
-@dataclass(frozen=True, eq=False)
-class BasketBatch:
-    """A run of baskets as compressed rows: basket b holds ids[offsets[b]:offsets[b + 1]]."""
+def parse_baskets(text: bytes, first_line: int = 1, where: str = "this text") -> pa.ListArray:
+    """The item ids of whole lines of text, a list each; an empty line is an empty basket.
 
-    offsets: NDArray[np.int64]  # (baskets + 1,)
-    ids: NDArray[np.int64]  # (total,)
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def split(self, most: int) -> Iterator[BasketBatch]:
-        """The same baskets in runs of at most so many."""
-        for start in range(0, len(self), most):
-            offsets = self.offsets[start : start + most + 1]
-            yield BasketBatch(offsets - offsets[0], self.ids[offsets[0] : offsets[-1]])
-
-
-def parse_baskets(text: bytes, first_line: int = 1, where: str = "this text") -> BasketBatch:
-    """The baskets of whole lines of text; an empty line is an empty basket.
-
-    >>> batch = parse_baskets(b"3 10\\n\\n7\\n")
-    >>> batch.offsets.tolist(), batch.ids.tolist()
-    ([0, 2, 2, 3], [3, 10, 7])
+    >>> parse_baskets(b"3 10\\n\\n7\\n").to_pylist()
+    [[3, 10], [], [7]]
     """
     octets = np.frombuffer(text, dtype=np.uint8)
     kinds = _KINDS[octets]
@@ -80,8 +67,9 @@ def parse_baskets(text: bytes, first_line: int = 1, where: str = "this text") ->
     line_ends = np.flatnonzero(octets == ord("\n"))
     if len(text) and text[-1:] != b"\n":
         line_ends = np.append(line_ends, len(text))
-    offsets = np.concatenate([[0], np.searchsorted(starts, line_ends)]).astype(np.int64)
-    return BasketBatch(offsets, np.fromstring(text, np.int64, sep=" ") if len(starts) else starts)
+    offsets = np.concatenate([[0], np.searchsorted(starts, line_ends)]).astype(np.int32)
+    ids = np.fromstring(text, np.int64, sep=" ") if len(starts) else starts
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(ids, pa.int64()))
 
 
 def _not_an_id(text: bytes, place: int, first_line: int, where: str) -> DataError:
@@ -98,7 +86,7 @@ def _not_an_id(text: bytes, place: int, first_line: int, where: str) -> DataErro
 
 def iterate_baskets(
     stream: BinaryIO, where: str, block_bytes: int = BLOCK_BYTES
-) -> Iterator[BasketBatch]:
+) -> Iterator[pa.ListArray]:
     """The baskets of a stream, a block of whole lines at a time."""
     rest, first_line = b"", 1
     while block := stream.read(block_bytes):
@@ -116,37 +104,32 @@ def iterate_baskets(
         yield parse_baskets(rest, first_line, where)
 
 
-@dataclass(frozen=True, eq=False)
-class Universe:
-    """The whole-number ids of items, each in the place of its code."""
+def ids_of(domain: Domain) -> pa.Array:
+    """The ids of a domain of baskets, in the places of their codes; they must be whole numbers."""
+    labels = domain.attributes[0].labels
+    if not domain.baskets or not all(map(ITEM_ID.fullmatch, labels)):
+        raise SchemaError(
+            "a basket file (.dat) holds whole-number item ids and nothing else, and this "
+            "domain is not of that kind",
+            hint="use .parquet",
+        )
+    return pa.array(map(int, labels), pa.int64())
 
-    ids: pa.Array
 
-    @classmethod
-    def of(cls, domain: Domain) -> Universe:
-        """The ids of a domain of baskets, whose items must be whole numbers."""
-        labels = domain.attributes[0].labels
-        if not domain.baskets or not all(map(ITEM_ID.fullmatch, labels)):
-            raise SchemaError(
-                "a basket file (.dat) holds whole-number item ids and nothing else, and this "
-                "domain is not of that kind",
-                hint="use .parquet",
-            )
-        return cls(pa.array(map(int, labels), pa.int64()))
-
-    def encode(self, batch: BasketBatch, first_line: int) -> Bits:
-        """The baskets as bits; an id that is not in the universe is an error naming its line."""
-        found = pc.index_in(pa.array(batch.ids), value_set=self.ids)
-        if found.null_count:
-            place = int(np.argmax(found.is_null().to_numpy(zero_copy_only=False)))
-            line = first_line + int(np.searchsorted(batch.offsets, place, side="right")) - 1
-            raise DataError(
-                f"line {line}: item {batch.ids[place]} is not in the universe of "
-                f"{len(self.ids)} items",
-                hint="name every item with --items FILE, or leave it out to take the ids found",
-                line=line,
-            )
-        return Bits.from_csr(batch.offsets, found.to_numpy(), len(self.ids))
+def encode_baskets(baskets: pa.ListArray, ids: pa.Array, first_line: int) -> Bits:
+    """Baskets as bits; an id that is none of the universe's is an error naming its line."""
+    offsets, held = baskets.offsets.to_numpy(), baskets.flatten()
+    offsets = (offsets - offsets[0]).astype(np.int64)
+    found = pc.index_in(held, value_set=ids)
+    if found.null_count:
+        place = int(np.argmax(found.is_null().to_numpy(zero_copy_only=False)))
+        line = first_line + int(np.searchsorted(offsets, place, side="right")) - 1
+        raise DataError(
+            f"line {line}: item {held[place]} is not in the universe of {len(ids)} items",
+            hint="name every item with --items FILE, or leave it out to take the ids found",
+            line=line,
+        )
+    return Bits.from_csr(offsets, found.to_numpy(), len(ids))
 
 
 def format_baskets(names: pa.Array, bits: Bits) -> Any:
@@ -168,7 +151,7 @@ class BasketReader(BasketsReader, TextReader):
     def items(self) -> Iterator[list[int]]:
         with self.opened() as stream:
             for block in iterate_baskets(stream, self.where):
-                yield pc.unique(pa.array(block.ids)).to_pylist()
+                yield pc.unique(block.flatten()).to_pylist()
 
     def table(self, domain: Domain) -> Table:
         size = domain.attributes[0].size
@@ -180,11 +163,12 @@ class BasketReader(BasketsReader, TextReader):
         return super().table(domain)
 
     def encoded(self, domain: Domain, most: int) -> Iterator[Bits]:
-        universe, row = Universe.of(domain), 1
+        ids, row = ids_of(domain), 1
         with self.opened() as stream:
             for block in iterate_baskets(stream, self.where):
-                for batch in block.split(most):
-                    yield universe.encode(batch, row)
+                for start in range(0, len(block), most):
+                    batch = block.slice(start, most)
+                    yield encode_baskets(batch, ids, row)
                     row += len(batch)
 
 
@@ -193,12 +177,68 @@ class BasketWriter(Writer):
     """FIMI: one basket a line."""
 
     def __post_init__(self) -> None:
-        Universe.of(self.domain)  # refuses what FIMI cannot hold
+        ids_of(self.domain)  # refuses what FIMI cannot hold
         self._names = pa.array(self.domain.attributes[0].labels, pa.string())
 
     def _append(self, columns: Columns) -> None:
         (baskets,) = columns
         self.stream.write(format_baskets(self._names, as_bits(baskets)))
+
+
+@dataclass(eq=False)
+class LineReader(BasketsReader, TextReader):
+    """Baskets whose lines name their items, separated by commas, semicolons, tabs or bars; an empty
+    line is an empty basket.
+    """
+
+    @property
+    def way(self) -> str:
+        return "the items of one basket a line"
+
+    @staticmethod
+    def recognises(reader: Reader) -> bool:
+        """Whether most lines have another number of fields than the first: no header of records."""
+        if not isinstance(reader, CsvReader):
+            return False
+        fields = [len(row) for row in fields_of(reader.head(), reader.delimiter)]
+        return len(fields) > 1 and 2 * fields.count(fields[0]) < len(fields)
+
+    @classmethod
+    def of(cls, reader: Reader) -> LineReader:
+        """The baskets in the lines of a text file."""
+        if not isinstance(reader, CsvReader):
+            raise ParameterError(f"lines of names are text, and {reader.where} is not")
+        return cls(reader.path, reader.where)
+
+    def items(self) -> Iterator[set[str]]:
+        for baskets in self._baskets(BATCH_ROWS):
+            yield set().union(*baskets)
+
+    def encoded(self, domain: Domain, most: int) -> Iterator[Bits]:
+        items, row = items_of(domain, self.where), 1
+        for baskets in self._baskets(most):
+            yield items.encode(pa.array(baskets, pa.list_(pa.string())), row)
+            row += len(baskets)
+
+    def _baskets(self, most: int) -> Iterator[list[list[str]]]:
+        """The names in each line, so many lines at a time."""
+        # By a look at the head, which must not come between; of all lines, since none is a header.
+        delimiter = delimiter_of(self.head(), lines=None)
+        with self.opened() as stream:
+            text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+            lines = csv.reader(text, delimiter=delimiter, skipinitialspace=True)
+            try:
+                while part := list(islice(lines, most)):
+                    yield [
+                        sorted({name for field in row if (name := field.strip())}) for row in part
+                    ]
+            except csv.Error as error:
+                raise FileError(
+                    f"line {lines.line_num} of {self.where} is not readable: {error}",
+                    hint="is a quote left open?",
+                ) from None
+            finally:
+                text.detach()
 
 
 def long_columns(names: Sequence[str]) -> tuple[str, str] | None:
@@ -332,7 +372,7 @@ def read_items(path: str | Path, *, named: bool = False) -> Domain:
         names = dict.fromkeys(word for line in text.splitlines() if (word := line.strip()))
         if names:
             return Domain((Items(ITEMS_NAME, tuple(names)),))
-    ids = np.unique(parse_baskets(text.encode(), where=f"'{path}'").ids)
+    ids = np.unique(parse_baskets(text.encode(), where=f"'{path}'").flatten())
     if not len(ids):
         raise FileError(f"items file '{path}' names no item")
     return basket_domain(ids)

@@ -1,4 +1,4 @@
-"""Delimited text, plain or gzipped: CSV files of records, and lines that name the items of baskets.
+"""Delimited text, plain or gzipped: CSV files of records.
 
 What separates the fields is told by the first lines; where it is a semicolon, a comma may stand
 before the decimals.
@@ -23,28 +23,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.bits import Bits
-from sfumato.domain import Attribute, Bins, Codes, Columns, Distinct, Domain, Items
+from sfumato.domain import Attribute, Bins, Codes, Columns, Distinct, Items
 from sfumato.domain.attributes import number_words
-from sfumato.errors import FileError, ParameterError, SfumatoError
+from sfumato.errors import FileError, SfumatoError
 from sfumato.table.describing import description_of
-from sfumato.table.expansion import SMALL_TEXT, Unzipped, check_unzipped, most_unzipped
-from sfumato.table.readers import (
+from sfumato.table.limits import (
     BATCH_ROWS,
-    BasketsReader,
+    BLOCK_BYTES,
+    HEAD_BYTES,
+    MOST_COLUMNS,
+    MOST_HEADER,
+    SMALL_TEXT,
+    Unzipped,
+    check_unzipped,
+    most_unzipped,
+)
+from sfumato.table.readers import (
     Reader,
     RecordReader,
     Writer,
     bits_of_flags,
     first_line,
     flat_names,
-    items_of,
     other_rows,
 )
 
-CSV_BLOCK_BYTES = 1 << 20
-HEAD_BYTES = 1 << 16  # of a text file, by which its form is told
-MOST_HEADER = 1 << 22  # bytes of the header line of a CSV file
-MOST_COLUMNS = 1 << 15  # of a CSV file
 GZIP_MARK = b"\x1f\x8b"
 COMMA, SEMICOLON = ",", ";"
 DELIMITER_NAMES = {COMMA: "a comma", SEMICOLON: "a semicolon", "\t": "a tab", "|": "a bar"}
@@ -214,13 +217,13 @@ class CsvReader(RecordReader, TextReader):
         )
         rows, blocks = 0, 0
         with self.opened_by_arrow() as stream, _readable_csv(self.where, ragged, self.delimiter):
-            options = ReadOptions(use_threads=False, block_size=CSV_BLOCK_BYTES)
+            options = ReadOptions(use_threads=False, block_size=BLOCK_BYTES)
             for batch in open_csv(
                 stream, read_options=options, parse_options=parse, convert_options=convert
             ):
                 rows += batch.num_rows
                 blocks += 1
-                check_unzipped(blocks * CSV_BLOCK_BYTES, self._raw.tell(), self.where)
+                check_unzipped(blocks * BLOCK_BYTES, self._raw.tell(), self.where)
                 if self.delimiter == SEMICOLON:
                     batch = pa.record_batch([*map(with_points, batch.columns)], batch.schema.names)
                 yield batch
@@ -277,7 +280,7 @@ def _readable_csv(where: str, ragged: list[Any], delimiter: str) -> Iterator[Non
             raise _not_utf8(where) from None
         if "straddling" in str(error):
             raise FileError(
-                f"{where} has a row of more than {CSV_BLOCK_BYTES >> 20} MB",
+                f"{where} has a row of more than {BLOCK_BYTES >> 20} MB",
                 hint="is a quote left open?",
             ) from None
         raise FileError(f"{where} is not a readable CSV file: {first_line(error)}") from None
@@ -287,62 +290,6 @@ def _not_utf8(where: str) -> FileError:
     return FileError(
         f"{where} is not UTF-8 text", hint="convert it first, as in iconv -f latin1 -t utf-8"
     )
-
-
-@dataclass(eq=False)
-class LineReader(BasketsReader, TextReader):
-    """Baskets whose lines name their items, separated by commas, semicolons, tabs or bars; an empty
-    line is an empty basket.
-    """
-
-    @property
-    def way(self) -> str:
-        return "the items of one basket a line"
-
-    @staticmethod
-    def recognises(reader: Reader) -> bool:
-        """Whether most lines have another number of fields than the first: no header of records."""
-        if not isinstance(reader, CsvReader):
-            return False
-        fields = [len(row) for row in fields_of(reader.head(), reader.delimiter)]
-        return len(fields) > 1 and 2 * fields.count(fields[0]) < len(fields)
-
-    @classmethod
-    def of(cls, reader: Reader) -> LineReader:
-        """The baskets in the lines of a text file."""
-        if not isinstance(reader, CsvReader):
-            raise ParameterError(f"lines of names are text, and {reader.where} is not")
-        return cls(reader.path, reader.where)
-
-    def items(self) -> Iterator[set[str]]:
-        for baskets in self._baskets(BATCH_ROWS):
-            yield set().union(*baskets)
-
-    def encoded(self, domain: Domain, most: int) -> Iterator[Bits]:
-        items, row = items_of(domain, self.where), 1
-        for baskets in self._baskets(most):
-            yield items.encode(pa.array(baskets, pa.list_(pa.string())), row)
-            row += len(baskets)
-
-    def _baskets(self, most: int) -> Iterator[list[list[str]]]:
-        """The names in each line, so many lines at a time."""
-        # By a look at the head, which must not come between; of all lines, since none is a header.
-        delimiter = delimiter_of(self.head(), lines=None)
-        with self.opened() as stream:
-            text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
-            lines = csv.reader(text, delimiter=delimiter, skipinitialspace=True)
-            try:
-                while part := list(islice(lines, most)):
-                    yield [
-                        sorted({name for field in row if (name := field.strip())}) for row in part
-                    ]
-            except csv.Error as error:
-                raise FileError(
-                    f"line {lines.line_num} of {self.where} is not readable: {error}",
-                    hint="is a quote left open?",
-                ) from None
-            finally:
-                text.detach()
 
 
 @dataclass(eq=False)

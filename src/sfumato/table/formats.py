@@ -25,11 +25,12 @@ from sfumato.address import redacted
 from sfumato.domain import Domain
 from sfumato.errors import FileError, ParameterError, SfumatoError, listing, near_miss
 from sfumato.files import appearing, in_the_way, settle, written
-from sfumato.table.baskets import BasketReader, BasketWriter, LongReader
-from sfumato.table.delimited import CsvReader, CsvWriter, LineReader
+from sfumato.table.baskets import BasketReader, BasketWriter, LineReader, LongReader
+from sfumato.table.delimited import CsvReader, CsvWriter
 from sfumato.table.describing import Digested, side_file, switching, unfinished
+from sfumato.table.limits import BATCH_ROWS
 from sfumato.table.parquet import FolderReader, FrameReader, ParquetReader, ParquetWriter
-from sfumato.table.readers import BATCH_ROWS, Reader, RecordReader, Writer
+from sfumato.table.readers import Reader, RecordReader, Writer
 from sfumato.table.table import Provenance, Table
 
 STANDARD_STREAM = "-"

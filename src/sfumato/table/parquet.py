@@ -15,9 +15,16 @@ import pyarrow as pa
 from sfumato.domain import Columns, Domain
 from sfumato.errors import DataError, FileError, SfumatoError
 from sfumato.table.describing import parts_digest
-from sfumato.table.expansion import check_held, check_rows, check_unpacked
-from sfumato.table.readers import (
+from sfumato.table.limits import (
     BATCH_ROWS,
+    MOST_HELD,
+    MOST_ROWS,
+    RUN_ROWS,
+    SMALL_ROWS,
+    SMALL_TABLE,
+    check_held,
+)
+from sfumato.table.readers import (
     RecordReader,
     Writer,
     batch_rows_of,
@@ -34,7 +41,6 @@ from sfumato.table.table import (
 )
 from sfumato.untrusted import check_file, parsed_json, read_text
 
-RUN_ROWS = 1 << 20  # of row groups of Parquet that are opened at once
 SPARK_SCHEMA_KEY = b"org.apache.spark.sql.parquet.row.metadata"
 FOLDER_DESCRIPTION = "_sfumato.json"  # beside the parts of a table that an engine wrote as a folder
 
@@ -97,13 +103,16 @@ class ParquetReader(RecordReader):
 
     @cached_property
     def _file(self) -> Any:
+        """The file, once what its metadata say it unfolds to is known to be in proportion."""
         file = self._opened(())
-        check_rows(file.metadata.num_rows, self.size, self.where)
-        for group in range(file.metadata.num_row_groups):
-            chunks = file.metadata.row_group(group)
-            for place in range(chunks.num_columns):
-                unpacked = chunks.column(place).total_uncompressed_size
-                check_unpacked(unpacked, self.size, self.where)
+        said, where = file.metadata, f"{self.where} has {self.size:,} bytes"
+        if said.num_rows > max(SMALL_ROWS, MOST_ROWS * self.size):
+            raise FileError(f"{where} and says it has {said.num_rows:,} rows")
+        for group in map(said.row_group, range(said.num_row_groups)):
+            for chunk in map(group.column, range(group.num_columns)):
+                if chunk.total_uncompressed_size > max(SMALL_TABLE, MOST_HELD * self.size):
+                    unpacked = f"{chunk.total_uncompressed_size:,}"
+                    raise FileError(f"{where}, and a column of it unpacks to {unpacked} at once")
         return file
 
     @cached_property

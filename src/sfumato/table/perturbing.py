@@ -4,7 +4,7 @@ written down, in an order that says nothing of the truth's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,10 +19,10 @@ from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, rows_of
 from sfumato.randomness import Keystream, drawing
 from sfumato.table.formats import STANDARD_STREAM, check_free, reader_of, writer_to
-from sfumato.table.order import OrderWriter, order_to
-from sfumato.table.readers import BATCH_ROWS, Cohort, Reader, Writer, batch_rows_of
+from sfumato.table.limits import BATCH_ROWS
+from sfumato.table.readers import Reader, batch_rows_of
 from sfumato.table.round import Round
-from sfumato.table.shuffling import RowForm, Shuffle, permutation
+from sfumato.table.shuffling import RowForm, Shuffle, order_to, permutation
 from sfumato.table.table import Provenance, Table, join_columns, new_release
 from sfumato.untrusted import MOST_COPIES
 
@@ -57,13 +57,6 @@ def perturb_table(
     whose turn it is.
     """
     rng = drawing(rng)
-    release = _in_order(table, mechanism, rng, copies, turn)
-    return release if keep_order else shuffled(release, rng)[0]
-
-
-def _in_order(
-    table: Table, mechanism: Mechanism, rng: Keystream, copies: int, turn: Round | None
-) -> Table:
     if not isinstance(table, Table):
         raise ParameterError(
             f"a table of records is perturbed, and this is a {type(table).__name__}",
@@ -77,7 +70,8 @@ def _in_order(
         table = table.take(np.flatnonzero(turn.asked(0, table.rows)))
     provenance = replace(provenance_of(mechanism, rng, copies), turn=turn)
     columns = reports_of(table.recode(mechanism.domain).columns, mechanism, rng, copies)
-    return Table(mechanism.reports, columns, provenance, table.notes)
+    release = Table(mechanism.reports, columns, provenance, table.notes)
+    return release if keep_order else shuffled(release, rng)[0]
 
 
 def shuffled(release: Table, rng: Keystream) -> tuple[Table, NDArray[np.int64]]:
@@ -123,21 +117,52 @@ def perturb_file(
     those are asked whose turn it is.
     """
     reader = source if isinstance(source, Reader) else reader_of(source)
-    reader = reader if turn is None else Cohort(reader, turn)
     check_truth(reader.where, reader.provenance)
     check_order(order, target, keep_order=keep_order, force=force)
     rng = drawing(rng)
     provenance = provenance_of(mechanism, rng, copies)
     provenance = replace(provenance, shuffled=not keep_order, turn=turn)
     domain = mechanism.domain if schema is None else schema.project(mechanism.domain.names)
-    drawn = _Drawn(reader, domain, mechanism, rng, copies, batch_rows, progress)
+    batches = reader.batches(domain, batch_rows)
+    batches = batches if turn is None else turn.among(batches)
+    if mechanism.needs_all_rows:
+        batches = iter([join_columns(domain, list(batches))])
+    records = 0
+
+    def drawn(share: float = 1.0) -> Iterator[Columns]:
+        """The reports in the order of the records; reading these is that share of the work."""
+        nonlocal records
+        for columns in batches:
+            read = Table(domain, columns).recode(mechanism.domain).columns
+            yield reports_of(read, mechanism, rng, copies)
+            records += rows_of(read)
+            if progress:
+                fraction = reader.fraction
+                progress(records, None if fraction is None else share * fraction)
+
     with writer_to(target, mechanism.reports, provenance, force=force) as writer:
         if keep_order:
-            for reports in drawn.reports():
+            for reports in drawn():
                 writer.write(reports)
-        else:
-            with nullcontext() if order is None else order_to(order, force=force) as secret:
-                _write_shuffled(drawn, writer, secret, _folder_of(target))
+            return Written(writer.rows, provenance, reader.notes(domain))
+        # In rows of bytes, thrown into buckets beside the file to be written, where there is room.
+        form = RowForm(mechanism.reports, copies, numbered=order is not None)
+        folder = None if str(target) == STANDARD_STREAM else Path(target).absolute().parent
+        shuffle = None
+        for reports in drawn(share=READING):
+            # The first batch draws its noise as if the order were kept.
+            shuffle = shuffle or Shuffle(order_stream(rng), form.dtype, folder)
+            shuffle.add(form.pack(reports, records))
+        most = max(min(map(batch_rows_of, mechanism.reports)) // copies, 1)
+        secret = order_to(order, records * copies, force=force) if order else nullcontext()
+        with secret as keep:
+            for rows in shuffle.batches(most) if shuffle else ():
+                writer.write(form.unpack(rows))
+                if keep is not None:
+                    keep(form.numbers(rows))
+                if progress:
+                    written = writer.rows // copies
+                    progress(records, READING + (1 - READING) * written / records)
     return Written(writer.rows, provenance, reader.notes(domain))
 
 
@@ -155,62 +180,6 @@ def check_order(
     if Path(order).absolute() == Path(target).absolute():
         raise ParameterError("the reports and their order need a file each")
     check_free(Path(order), force)
-
-
-@dataclass(frozen=True, eq=False)
-class _Drawn:
-    """The reports of a file's records, drawn batch by batch as they are read."""
-
-    reader: Reader
-    domain: Domain
-    mechanism: Mechanism
-    rng: Keystream
-    copies: int
-    batch_rows: int
-    progress: Progress | None
-
-    def reports(self, share: float = 1.0) -> Iterator[Columns]:
-        """The reports in the order of the records; reading is this share of the work."""
-        done = 0
-        for columns in _batches(self.reader, self.domain, self.mechanism, self.batch_rows):
-            records = Table(self.domain, columns).recode(self.mechanism.domain).columns
-            yield reports_of(records, self.mechanism, self.rng, self.copies)
-            done += rows_of(records)
-            if self.progress:
-                fraction = self.reader.fraction
-                self.progress(done, None if fraction is None else share * fraction)
-
-
-def _write_shuffled(
-    drawn: _Drawn, writer: Writer, order: OrderWriter | None, folder: Path | None
-) -> None:
-    form = RowForm(drawn.mechanism.reports, drawn.copies, numbered=order is not None)
-    shuffle, records = None, 0
-    for reports in drawn.reports(share=READING):
-        if shuffle is None:  # the first batch draws its noise as if the order were kept
-            shuffle = Shuffle(order_stream(drawn.rng), form.dtype, folder)
-        shuffle.add(form.pack(reports, records))
-        records += rows_of(reports) // drawn.copies
-    most = min(batch_rows_of(attribute) for attribute in drawn.mechanism.reports)
-    for rows in shuffle.batches(max(most // drawn.copies, 1)) if shuffle else ():
-        writer.write(form.unpack(rows))
-        if order is not None:
-            order.write(form.numbers(rows))
-        if drawn.progress:
-            written = writer.rows // drawn.copies
-            drawn.progress(records, READING + (1 - READING) * written / records)
-
-
-def _folder_of(target: str | Path) -> Path | None:
-    """Where there is room for the reports: beside the file to be written."""
-    return None if str(target) == STANDARD_STREAM else Path(target).absolute().parent
-
-
-def _batches(
-    reader: Reader, domain: Domain, mechanism: Mechanism, batch_rows: int
-) -> Iterator[Columns]:
-    batches = reader.batches(domain, batch_rows)
-    return iter([join_columns(domain, list(batches))]) if mechanism.needs_all_rows else batches
 
 
 def provenance_of(mechanism: Mechanism, rng: Keystream, copies: int) -> Provenance:
@@ -235,12 +204,9 @@ def check_truth(where: str, provenance: Provenance | None) -> None:
 
 def reports_of(records: Columns, mechanism: Mechanism, rng: Keystream, copies: int) -> Columns:
     """The reports of these records, the copies of one record side by side."""
-    return _interleaved([mechanism.perturb(records, rng) for _ in range(copies)])
-
-
-def _interleaved(copies: Sequence[Columns]) -> Columns:
-    if len(copies) == 1:
-        return copies[0]
-    order = np.arange(len(copies) * rows_of(copies[0])).reshape(len(copies), -1).T.ravel()
-    columns = (one_after_another(column) for column in zip(*copies, strict=True))
+    drawn = [mechanism.perturb(records, rng) for _ in range(copies)]
+    if copies == 1:
+        return drawn[0]
+    order = np.arange(copies * rows_of(drawn[0])).reshape(copies, -1).T.ravel()
+    columns = (one_after_another(column) for column in zip(*drawn, strict=True))
     return tuple(column.take(order) for column in columns)

@@ -1,5 +1,6 @@
-"""A schema proposed from data: categories, numbers with cuts at round quantiles, and what the owner
-should check.
+"""Reading by a schema: the one that is given, that of the mechanism that perturbed the data, or one
+proposed from them (categories, numbers with cuts at round quantiles) with what the owner should
+check.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,10 +21,10 @@ from numpy.typing import NDArray
 from sfumato.arguments import checked
 from sfumato.domain import Attribute, Category, Domain, Items, Numeric
 from sfumato.domain.attributes import NO_VALUE, number_words
-from sfumato.errors import DataError, SchemaError, listing
+from sfumato.errors import DataError, FileError, ParameterError, SchemaError, listing
 from sfumato.table.formats import reader_of
 from sfumato.table.readers import FLAG_WORDS, ITEMS_NAME, BasketsReader, Reader, RecordReader
-from sfumato.table.table import plain_array
+from sfumato.table.table import Table, plain_array
 from sfumato.untrusted import MOST_ATTRIBUTES, MOST_WHOLE
 
 FEW_NUMBERS = 10  # a column of numbers with no more different values than this is a category
@@ -78,6 +80,48 @@ def propose(data: Any) -> Proposal:
     if not isinstance(reader, RecordReader):
         raise DataError(f"cannot propose a schema for {reader.where}")
     return _propose_records(reader)
+
+
+@checked
+def read(source: Any, schema: Domain | str | Path | None = None) -> Table:
+    """The table in a file (CSV, Parquet, FIMI) or a data frame; one that Sfumato perturbed comes
+    with its mechanism.
+
+    Data without a mechanism are the truth, read by the schema (a `Domain` or its .toml file), or by
+    a proposed one.
+
+    >>> table = read({"smoker": ["no", "yes", "no"]})
+    >>> table.rows, table.domain["smoker"].values
+    (3, ('no', 'yes'))
+    """
+    reader = reader_of(source)
+    if reader.provenance is None:
+        if schema is not None and not isinstance(schema, Domain):
+            schema = Domain.load(schema)
+        return read_truth(reader, schema)
+    if schema is not None:
+        raise ParameterError(
+            f"{reader.where} was perturbed and carries its own domain",
+            hint="leave the schema out to read it",
+        )
+    return reader.table(reader.provenance.mechanism.reports)
+
+
+def read_truth(reader: Reader, schema: Domain | None) -> Table:
+    """The table read by the schema, or by a proposed one."""
+    return reader.table(schema if schema is not None else propose(reader).domain)
+
+
+def read_perturbed(source: Any) -> Table:
+    """The perturbed table in a file or data frame that carries its mechanism."""
+    reader = reader_of(source)
+    if reader.provenance is None:
+        raise FileError(
+            f"{reader.where} carries no mechanism, so how it was perturbed, or whether, is not "
+            "known",
+            hint="perturb it first, or read it as the truth",
+        )
+    return reader.table(reader.provenance.mechanism.reports)
 
 
 def _basket_note(reader: Reader, found: str) -> str:

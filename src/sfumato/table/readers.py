@@ -22,8 +22,7 @@ from sfumato.domain import Attribute, Bins, Category, Codes, Columns, Domain, It
 from sfumato.errors import DataError, FileError, SfumatoError
 from sfumato.mechanisms.base import rows_of
 from sfumato.progress import Progress, silent
-from sfumato.table.expansion import check_held
-from sfumato.table.round import Round
+from sfumato.table.limits import BATCH_BITS, BATCH_ROWS, check_held
 from sfumato.table.table import (
     Provenance,
     Table,
@@ -36,8 +35,6 @@ from sfumato.untrusted import MOST_LABELS, Untrusted
 
 P = TypeVar("P")  # a part of a file
 
-BATCH_ROWS = 1 << 16
-BATCH_BITS = 1 << 28  # the most bits a batch of baskets takes: 32 MB
 ITEMS_NAME = "items"  # the attribute that baskets without a schema get
 # What data frames write for no and yes, in turn: a column of them is one item of a basket.
 FLAG_WORDS = ("0", "1", "false", "true", "False", "True", "FALSE", "TRUE", "0.0", "1.0")
@@ -251,43 +248,6 @@ class BasketsReader(Reader):
         if not (rows and held):
             raise no_items(self.where)
         self._check_rows(rows)
-
-
-@dataclass(eq=False)
-class Cohort(Reader):
-    """The records of those whom a round asks, by their places in the file, read as if there were no
-    others.
-    """
-
-    every: Reader
-    turn: Round
-
-    def __post_init__(self) -> None:
-        self.where = self.every.where
-
-    def batches(self, domain: Domain, batch_rows: int = BATCH_ROWS) -> Iterator[Columns]:
-        place = 0
-        for columns in self.every.batches(domain, batch_rows):
-            rows = rows_of(columns)
-            chosen = np.flatnonzero(self.turn.asked(place, rows))
-            place += rows
-            if len(chosen):
-                yield tuple(column.take(chosen) for column in columns)
-
-    @property
-    def description(self) -> Mapping[str, Any] | None:
-        return self.every.description
-
-    def notes(self, domain: Domain) -> tuple[str, ...]:
-        return self.every.notes(domain)
-
-    @property
-    def size(self) -> int | None:
-        return self.every.size
-
-    @property
-    def fraction(self) -> float | None:
-        return self.every.fraction
 
 
 def people_in(reader: Reader, domain: Domain) -> int:

@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.domain import Columns
 from sfumato.errors import FileError, ParameterError
 from sfumato.files import write_whole
 from sfumato.mechanisms.in_rounds import NUMBER_SHARES, ROUNDS, SHARES
@@ -83,6 +85,16 @@ class Round:
         levels = np.frombuffer(drawn, dtype="<u2")[first % BLOCK :][:count]
         upto = np.cumsum(self.shares)[:-1] * (1 << 16)
         return np.asarray(np.searchsorted(upto, levels, side="right") == self.round - 1)
+
+    def among(self, batches: Iterable[Columns]) -> Iterator[Columns]:
+        """The records of those whom this round asks, of all that come one batch after the other."""
+        place = 0
+        for columns in batches:
+            rows = len(columns[0])
+            chosen = np.flatnonzero(self.asked(place, rows))
+            place += rows
+            if len(chosen):
+                yield tuple(column.take(chosen) for column in columns)
 
     def people(self, everyone: int) -> int:
         """How many of so many people this round asks."""

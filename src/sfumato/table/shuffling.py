@@ -1,11 +1,13 @@
 """Shuffling: rows that go in one order and come out in a uniformly random one, in memory that does
-not grow with them.
+not grow with them; and the file of that order, the owner's secret, which says which record of the
+truth each report came from.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,8 +18,12 @@ from numpy.typing import NDArray
 
 from sfumato.bits import WORD_BITS, Bits
 from sfumato.domain import Attribute, Codes, Columns, Domain, Items, code_dtype
+from sfumato.errors import FileError
+from sfumato.files import appearing, in_the_way
 from sfumato.mechanisms.base import rows_of
 from sfumato.randomness import Keystream
+from sfumato.table.readers import first_line
+from sfumato.untrusted import check_file
 
 BUCKETS = 256  # a bucket is chosen by a random byte
 # What rows may take in memory, together with their sort keys: all that are held before they are
@@ -28,6 +34,7 @@ SORTED_ROWS = 1 << 20  # rows put in order by one sort; among more, equal sort k
 TURNED_OCTETS = (
     1 << 19
 )  # bits turned from columns into rows at once, in bytes: the cache holds them
+OWNER_ONLY = 0o600
 NUMBER = "number"  # the field that holds a record's place in the truth
 
 
@@ -252,3 +259,73 @@ class Shuffle:
         # A temporary file is buffered, and reads into memory that is there.
         self._file.readinto(rows.view(np.uint8).data)  # type: ignore[attr-defined]
         return rows
+
+
+@contextmanager
+def order_to(
+    path: str | Path, reports: int, *, force: bool = False
+) -> Iterator[Callable[[NDArray[Any]], object]]:
+    """What takes the order of so many reports, a batch at a time; the file, which only the owner
+    may read, appears when the block ends well.
+
+    It is NumPy's .npy, 64-bit integers: order[i] is the row of the truth (from 0) that report i
+    came from. The reports of one record stand side by side, so where a record made several, its row
+    is repeated as often.
+    """
+    head = {"descr": "<i8", "fortran_order": False, "shape": (reports,)}
+    try:
+        with appearing(Path(path), force=force, mode=OWNER_ONLY) as stream:
+            np.lib.format.write_array_header_1_0(stream, head)
+            yield lambda order: stream.write(np.ascontiguousarray(order, "<i8").data)
+    except FileExistsError:
+        raise in_the_way(Path(path)) from None
+
+
+def read_order(path: str | Path, reports: int, copies: int = 1) -> NDArray[np.int64]:
+    """The row of the truth behind each record of a release, checked to be an order of all of them:
+    truth.take(order) stands beside the release, one record for `copies` reports.
+    """
+    found = _stored(path)
+    if found.dtype != np.dtype("<i8") or found.ndim != 1:
+        raise FileError(
+            f"'{path}' holds {found.dtype} of shape {found.shape}, not an order",
+            hint="an order is one row of 64-bit whole numbers, as perturb --order writes it",
+        )
+    if len(found) != reports or reports % copies:
+        raise FileError(
+            f"'{path}' orders {len(found):,} reports, but the release has {reports:,}",
+            hint="give the order that was written with this very release",
+        )
+    runs = found.reshape(-1, copies)
+    order = np.ascontiguousarray(runs[:, 0])
+    seen = np.zeros(len(order), dtype=bool)
+    seen[order[(order >= 0) & (order < len(order))]] = True
+    if (runs != order[:, None]).any() or not seen.all():
+        raise FileError(
+            f"'{path}' is no order of {len(order):,} records: each must come once",
+            hint="give the order that was written with this very release",
+        )
+    return order
+
+
+def _stored(path: str | Path) -> NDArray[Any]:
+    check_file(Path(path), f"order '{path}'")
+    try:
+        found = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        raise FileError(f"no file '{path}'") from None
+    except (OSError, ValueError, EOFError, SyntaxError) as error:
+        line = first_line(error)
+        if "pickle" in line:  # what NumPy says of any file that is not its own
+            line = "it is not a .npy file of numbers"
+        raise FileError(
+            f"cannot read '{path}' as an order: {line}",
+            hint="it is the .npy file that perturb --order writes",
+        ) from None
+    if not isinstance(found, np.ndarray):
+        found.close()
+        raise FileError(
+            f"'{path}' holds several arrays, not an order",
+            hint="it is the .npy file that perturb --order writes",
+        )
+    return found

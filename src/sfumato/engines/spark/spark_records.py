@@ -16,7 +16,7 @@ from sfumato.domain import Attribute, Columns, Domain
 from sfumato.engines.spark.refusals import in_one_line, without_values
 from sfumato.engines.spark.storage import Place
 from sfumato.errors import DataError
-from sfumato.table.baskets import Universe, basket_domain, parse_baskets
+from sfumato.table.baskets import basket_domain, encode_baskets, ids_of, parse_baskets
 from sfumato.table.delimited import COMMA, delimiter_of, encode_words
 from sfumato.table.formats import SUFFIXES
 from sfumato.table.perturbing import check_truth
@@ -58,7 +58,8 @@ class Form(Enum):
             return encode_batch(batch, domain, first_row)
         if self is Form.WORDS:
             return tuple(encode_words(batch, attribute, first_row) for attribute in domain)
-        return (Universe.of(domain).encode(parse_baskets(_text(batch), first_row), first_row),)
+        baskets = parse_baskets(_text(batch), first_row)
+        return (encode_baskets(baskets, ids_of(domain), first_row),)
 
 
 def _text(batch: pa.RecordBatch) -> bytes:
@@ -151,7 +152,7 @@ def _ids(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     lines = 0
     for batch in batches:
         with without_values():
-            ids = np.unique(parse_baskets(_text(batch), lines + 1).ids)
+            ids = np.unique(parse_baskets(_text(batch), lines + 1).flatten())
         lines += batch.num_rows
         yield pa.record_batch([pa.array(ids)], ["id"])
 

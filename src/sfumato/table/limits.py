@@ -1,4 +1,4 @@
-"""Expansion: how much more than its file a table may take.
+"""Limits: how much of a file is read at once, and how much more than its file a table may take.
 
 A few kilobytes can unfold to gigabytes, by compression, by repetition, or by many items times many
 empty baskets. What grows far beyond its file is a mistake or an attack, and is refused while it is
@@ -12,6 +12,18 @@ from typing import Any, BinaryIO
 
 from sfumato.errors import FileError
 
+# Memory: what is held of a file at a time.
+BATCH_ROWS = 1 << 16
+BATCH_BITS = 1 << 28  # the most bits a batch of baskets takes: 32 MB
+BLOCK_BYTES = 1 << 20  # text parsed at once
+RUN_ROWS = 1 << 20  # of row groups of Parquet that are opened at once
+HEAD_BYTES = 1 << 16  # of a text file, by which its form is told
+# One line: a quote that was left open takes the rest of the file for a field.
+MOST_HEADER = 1 << 22  # bytes of the header line of a CSV file
+MOST_COLUMNS = 1 << 15  # of a CSV file
+MOST_LINE_BYTES = 1 << 21  # of one basket
+MOST_DIGITS = 18  # of an item id, so that it fits 64 bits
+# What unfolds.
 SMALL_TEXT = 1 << 24  # bytes that any file may unzip to
 MOST_UNZIPPED = 400  # times its size; rows of zeros unzip to 350 times, an attack to 1,000 times
 SMALL_TABLE = 1 << 27  # bytes that the table of any file may hold in memory
@@ -58,18 +70,4 @@ def check_held(held: int, size: int | None, where: str) -> None:
         raise FileError(
             f"{where} has {size:,} bytes and would take more than {held:,} in memory",
             hint="has it many items, and empty baskets or equal rows without number?",
-        )
-
-
-def check_rows(rows: int, size: int, where: str) -> None:
-    """Refuse a Parquet file that says it has so many rows in so few bytes."""
-    if rows > max(SMALL_ROWS, MOST_ROWS * size):
-        raise FileError(f"{where} says it has {rows:,} rows in {size:,} bytes")
-
-
-def check_unpacked(unpacked: int, size: int, where: str) -> None:
-    """Refuse a Parquet file of which one column of one group unpacks to so much."""
-    if unpacked > max(SMALL_TABLE, MOST_HELD * size):
-        raise FileError(
-            f"{where} has {size:,} bytes, and a column of it unpacks to {unpacked:,} at once"
         )
