@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.counting.arrays import ArrayCounter
+from sfumato.counting.in_memory import ArrayCounter
 from sfumato.datasets.loaders import data_directory, salary
 from sfumato.datasets.survey import survey
 from sfumato.domain import Category, Domain
@@ -253,7 +253,7 @@ def large(rows: int) -> Iterator[Line]:
         yield Line(what, f"{ours:.1f} s", f"scikit-learn {theirs:.1f} s", "less", ours < theirs)
 
 
-_SCAN, _SCAN_TOGETHER = ArrayCounter._scan, ArrayCounter._scan_together
+_SCAN = ArrayCounter._scan
 
 
 def count_scans() -> list[int]:
@@ -262,15 +262,11 @@ def count_scans() -> list[int]:
     """
     scans: list[int] = []
 
-    def scan(self: ArrayCounter, cells: Any) -> Any:
-        scans.append(1)
-        return _SCAN(self, cells)
+    def scan(self: ArrayCounter, questions: Any) -> Any:
+        scans.append(len(questions))
+        return _SCAN(self, questions)
 
-    def scan_together(self: ArrayCounter, questions: Any) -> Any:
-        scans.extend([len(questions)] if questions else [])
-        return _SCAN_TOGETHER(self, questions)
-
-    ArrayCounter._scan, ArrayCounter._scan_together = scan, scan_together  # type: ignore[method-assign]
+    ArrayCounter._scan = scan  # type: ignore[method-assign]
     return scans
 
 

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.bits import Bits
-from sfumato.counting.arrays import contingency
+from sfumato.counting.in_memory import contingency
 from sfumato.datasets.loaders import CENSUS, HEALTH
 from sfumato.domain import Columns, Domain, Items, code_dtype
 from sfumato.mechanisms.bitflip import BitFlip

@@ -5,8 +5,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.bits import Bits
-from sfumato.counting import parts
-from sfumato.counting.arrays import ArrayCounter
+from sfumato.counting import in_memory
+from sfumato.counting.in_memory import ArrayCounter
 from sfumato.domain import Category, Domain, Items
 from sfumato.randomness import seeded
 from sfumato.source import source_of
@@ -64,9 +64,9 @@ def test_old_baskets_are_not_counted_again(monkeypatch):
     )
     sf.frequent_itemsets(source, 0.05)
     asked = []
-    count = parts.itemset_counts
+    count = in_memory.itemset_counts
     monkeypatch.setattr(
-        parts,
+        in_memory,
         "itemset_counts",
         lambda bits, sets: asked.append((bits.rows, len(sets))) or count(bits, sets),
     )
@@ -80,11 +80,11 @@ def test_old_baskets_are_not_counted_again(monkeypatch):
 
 def test_old_records_are_not_scanned_again(monkeypatch):
     scanned = []
-    from sfumato.counting import arrays
+    from sfumato.counting import in_memory
 
-    count = arrays.contingency
+    count = in_memory.contingency
     monkeypatch.setattr(
-        arrays,
+        in_memory,
         "contingency",
         lambda columns, sizes: scanned.append(len(columns[0])) or count(columns, sizes),
     )

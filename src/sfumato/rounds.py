@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.arguments import shown
-from sfumato.counting.counter import Counter
+from sfumato.counting import Counter
 from sfumato.domain import Domain
 from sfumato.engines import open_source
 from sfumato.engines.series import RoundSeries

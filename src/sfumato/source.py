@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from sfumato import plots
 from sfumato.arguments import checked
 from sfumato.channels import Channel, Retain, Windowed
-from sfumato.counting.counter import Counter
-from sfumato.counting.tables import TableCounter
+from sfumato.counting import Counter
+from sfumato.counting.in_memory import TableCounter
 from sfumato.domain import Cells, Domain, Items, Numeric
 from sfumato.errors import EstimationError, ParameterError, Unanswerable, listing
 from sfumato.estimation.estimate import Estimate

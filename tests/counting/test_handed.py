@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.counting.arrays import ArrayCounter
+from sfumato.counting.in_memory import ArrayCounter
 from sfumato.counting.sql import SqlCounter, handed, writing
 from sfumato.counting.sql.database import TableName
 from sfumato.counting.sql.partitions import stated_run

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.bits import Bits
-from sfumato.counting.arrays import ArrayCounter
+from sfumato.counting.in_memory import ArrayCounter
 from sfumato.counting.sql import SqlCounter
 from sfumato.domain import Bins, Category, Cells, Domain, Items, Numeric
 from sfumato.engines.duckdb import file_relation

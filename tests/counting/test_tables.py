@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.counting.tables import TableCounter
+from sfumato.counting.in_memory import TableCounter
 from sfumato.domain import Category, Domain
 from sfumato.table import Table
 

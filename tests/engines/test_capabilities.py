@@ -15,7 +15,7 @@ from sqlglot import exp
 
 import sfumato as sf
 from sfumato.bits import Bits
-from sfumato.counting.arrays import ArrayCounter
+from sfumato.counting.in_memory import ArrayCounter
 from sfumato.counting.sql import Dialect, Relation, SqlCounter, StatementWriter
 from sfumato.domain import Category, Domain, Items, Numeric
 from sfumato.engines import open_source, save_release

@@ -20,8 +20,8 @@ import pytest
 from tests.engines.conftest import BATCH
 
 from sfumato.bits import Bits
-from sfumato.counting.arrays import ArrayCounter
 from sfumato.counting.bitmaps import itemset_counts
+from sfumato.counting.in_memory import ArrayCounter
 from sfumato.counting.sql import SqlCounter
 from sfumato.domain import Category, Domain, Items, Numeric
 from sfumato.engines import open_source

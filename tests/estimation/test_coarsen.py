@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.counting.arrays import ArrayCounter
+from sfumato.counting.in_memory import ArrayCounter
 from sfumato.domain import Category, Domain, Numeric
 from sfumato.errors import ParameterError
 from sfumato.randomness import seeded
@@ -114,8 +114,8 @@ def test_several_questions_are_one_scan(monkeypatch):
         assert np.array_equal(table, ArrayCounter(domain, counter.columns).count(question))
     monkeypatch.setattr(
         ArrayCounter,
-        "_scan_together",
-        lambda self, questions: [] if not questions else pytest.fail("again"),
+        "_scan",
+        lambda self, questions: pytest.fail("again"),
     )
     assert np.array_equal(counter.count_many([(z,)])[0], tables[1])
 

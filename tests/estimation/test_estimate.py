@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.channels import Dense, OwnLaw, Product, Retain
-from sfumato.counting.arrays import ArrayCounter, contingency
+from sfumato.counting.in_memory import ArrayCounter, contingency
 from sfumato.domain import Category, Domain
 from sfumato.errors import EstimationError, ParameterError, SchemaError
 from sfumato.estimation.estimate import Answer, Estimate

@@ -24,7 +24,7 @@ from sfumato.audit.paired import Paired, cells_of, judged_cells
 from sfumato.audit.score import Check, Floats, ScoreTest, counted
 from sfumato.bits import Bits
 from sfumato.channels.channel import Dealt
-from sfumato.counting.tables import TableCounter
+from sfumato.counting.in_memory import TableCounter
 from sfumato.domain import Attribute, Cells, Columns, Items, as_bits
 from sfumato.errors import SfumatoError, Unanswerable
 from sfumato.mechanisms.base import Mechanism

@@ -17,7 +17,7 @@ from sfumato.channels import Channel, Decoded
 from sfumato.channels.channel import Dealt, has_known_laws
 from sfumato.collect.repeats import Repeats
 from sfumato.collect.synthetic_people import people
-from sfumato.counting.tables import TableCounter
+from sfumato.counting.in_memory import TableCounter
 from sfumato.domain import Cells, Columns, Domain, Numeric
 from sfumato.errors import EstimationError, Unanswerable
 from sfumato.estimation.estimate import Estimate

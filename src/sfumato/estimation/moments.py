@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sfumato.channels import Channel, Law, OwnLaw
 from sfumato.channels.channel import is_exact, keep_of, own_axes
-from sfumato.counting.counter import Counter
+from sfumato.counting import Counter
 from sfumato.domain import Cells, Numeric
 from sfumato.errors import EstimationError
 

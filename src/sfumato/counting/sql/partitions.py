@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.counting.arrays import merged
+from sfumato.counting.in_memory import merged
 from sfumato.counting.sql.dialect import Dialect
 from sfumato.domain import Cells, Numeric
 from sfumato.errors import ParameterError

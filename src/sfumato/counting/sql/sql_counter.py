@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sfumato.counting.arrays import (
+from sfumato.counting.in_memory import (
     REMEMBERED_CELLS,
     REMEMBERED_QUESTIONS,
     checked_cells,

@@ -1,0 +1,380 @@
+"""Rows in memory: contingency tables by one mixed-radix pass, itemsets by packed bits. Rows may
+come in batches, each of which remembers what it was asked: a new one leaves the old ones alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.bits import Bits
+from sfumato.counting.bitmaps import itemset_counts
+from sfumato.domain import Cells, Columns, Domain, Items, Numeric, as_bits, codes_of
+from sfumato.errors import DataError, EstimationError
+from sfumato.observation import ItemSource
+from sfumato.table.table import Table, alike
+
+Key = tuple[Any, ...]  # of a question: those of its cells
+
+CHUNK = 1 << 16  # rows at a time: the index stays in the cache
+DENSE_CELLS = 1 << 26  # the largest table that is built (512 MB of counts)
+REMEMBERED_CELLS, REMEMBERED_QUESTIONS = (
+    1 << 16,
+    1 << 12,
+)  # answers small enough and few enough to be kept
+KEPT_CELLS = 1 << 20  # the largest full table that is counted once and kept for later questions
+
+
+def contingency(columns: Sequence[NDArray[Any]], sizes: Sequence[int]) -> NDArray[np.int64]:
+    """How many rows fall into each cell of the joint domain, as an array of shape `sizes`.
+
+    >>> contingency([np.array([0, 1, 1]), np.array([2, 0, 0])], (2, 3)).tolist()
+    [[0, 0, 1], [2, 0, 0]]
+    """
+    cells, rows = checked_cells(sizes), len(columns[0])
+    total = np.zeros(cells, dtype=np.int64)
+    chunk = max(CHUNK, cells)  # adding up the counts must not cost more than counting
+    for start in range(0, rows, chunk):
+        part = [column[start : start + chunk] for column in columns]
+        total += np.bincount(mixed_radix(part, sizes), minlength=cells)
+    return total.reshape(tuple(sizes))
+
+
+def checked_cells(sizes: Sequence[int]) -> int:
+    """The number of cells of a table of these sizes, unless it is too large to build."""
+    cells = math.prod(sizes)
+    if cells > DENSE_CELLS:
+        raise EstimationError(
+            f"a table of {cells:,} cells is too large to count whole; ask for fewer columns or "
+            "coarser cells"
+        )
+    return cells
+
+
+def mixed_radix(columns: Sequence[NDArray[Any]], sizes: Sequence[int]) -> NDArray[np.int64]:
+    """The joint cell of each row: ((c1·n2 + c2)·n3 + c3)…"""
+    index = columns[0].astype(np.int64)
+    for column, size in zip(columns[1:], sizes[1:], strict=True):
+        index *= size
+        index += column
+    return index
+
+
+def merged(table: NDArray[Any], axis: int, owners: NDArray[Any], size: int) -> NDArray[Any]:
+    """The table with the cells of one axis summed to their owners."""
+    result = np.zeros((size, *np.delete(table.shape, axis)), dtype=table.dtype)
+    np.add.at(result, owners, np.moveaxis(table, axis, 0))
+    return np.moveaxis(result, 0, axis)
+
+
+def combined(spreads: NDArray[Any], cells: NDArray[Any], size: int) -> NDArray[Any]:  # (size, 4)
+    """Groups of rows put together: of each its `spreads` (n, 4), which are rows, their sum, their
+    centre and the squares about it, so that variances never cancel; and the cell it belongs to.
+
+    >>> pair = np.array([[1, 5.0, 5.0, 0.0], [1, 7.0, 7.0, 0.0]])
+    >>> combined(pair, np.array([0, 0]), 1).tolist()
+    [[2.0, 12.0, 6.0, 2.0]]
+    """
+    rows, total, centre, squares = spreads.T
+    all_rows, all_total = (np.bincount(cells, each, minlength=size) for each in (rows, total))
+    middle = all_total / np.maximum(all_rows, 1)
+    shift = centre - middle[cells]
+    moved = squares + shift * (2 * (total - centre * rows) + shift * rows)
+    all_squares = np.bincount(cells, moved, minlength=size)
+    return np.stack([all_rows, all_total, middle, all_squares], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A batch of baskets and the itemset counts already asked of it, by length: sorted keys and
+    their counts.
+    """
+
+    bits: Bits
+    known: dict[int, tuple[NDArray[Any], NDArray[np.int64]]] = field(default_factory=dict)
+
+    def counts(self, itemsets: NDArray[np.int32]) -> NDArray[np.int64]:
+        """The number of baskets that hold each itemset (n, k); only those never asked before are
+        counted.
+        """
+        number, length = itemsets.shape
+        if number == 0 or length < 2:
+            return itemset_counts(self.bits, itemsets)
+        wanted = _keys(itemsets)
+        keys, counts = self.known.get(length, (wanted[:0], np.zeros(0, np.int64)))
+        if _goes_on(keys, wanted):
+            fresh = itemset_counts(self.bits, itemsets)
+            self.known[length] = np.concatenate([keys, wanted]), np.concatenate([counts, fresh])
+            return fresh
+        places = np.searchsorted(keys, wanted)
+        found = np.zeros(number, dtype=bool)
+        inside = places < len(keys)
+        found[inside] = keys[places[inside]] == wanted[inside]
+        result = np.empty(number, dtype=np.int64)
+        result[found] = counts[places[found]]
+        result[~found] = itemset_counts(self.bits, itemsets[~found])
+        keys = np.concatenate([keys, wanted[~found]])
+        counts = np.concatenate([counts, result[~found]])
+        order = np.argsort(keys, kind="stable")
+        self.known[length] = keys[order], counts[order]
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Baskets in parts, counted as one.
+
+    >>> first = Bits.from_dense(np.array([[1, 1], [1, 0]], dtype=bool))
+    >>> parts = Parts((Part(first),)).extended(first)
+    >>> parts.rows, parts.counts(np.array([[0, 1]], dtype=np.int32)).tolist()
+    (4, [2])
+    """
+
+    parts: tuple[Part, ...]
+
+    @property
+    def items(self) -> int:
+        """The number of items."""
+        return self.parts[0].bits.items
+
+    @property
+    def rows(self) -> int:
+        """The number of baskets in all parts."""
+        return sum(part.bits.rows for part in self.parts)
+
+    def counts(self, itemsets: NDArray[np.int32]) -> NDArray[np.int64]:
+        """The number of baskets that hold each itemset (n, k)."""
+        total = np.zeros(len(itemsets), dtype=np.int64)
+        for part in self.parts:
+            total += part.counts(itemsets)
+        return total
+
+    def extended(self, bits: Bits) -> Parts:
+        """The same baskets and some more; what is known of the old parts stays known."""
+        return Parts((*self.parts, Part(bits)))
+
+
+def _goes_on(keys: NDArray[Any], wanted: NDArray[Any]) -> bool:
+    """Whether what is wanted stands sorted behind all that is known, as the candidates of a search
+    do; a key has no two rows.
+    """
+    return bool((not len(keys) or keys[-1] < wanted[0]) and (wanted[1:] > wanted[:-1]).all())
+
+
+def _keys(itemsets: NDArray[np.int32]) -> NDArray[Any]:
+    """One fixed-width byte string a row, in the rows' lexicographic order."""
+    wide = np.ascontiguousarray(itemsets.astype(">u4"))
+    return wide.view(f"S{4 * itemsets.shape[1]}").ravel()
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayCounter:
+    """Counts over encoded columns; a joint domain small enough is counted once and answers every
+    later question.
+    """
+
+    domain: Domain
+    columns: Columns
+    _asked: dict[Any, NDArray[Any]] = field(default_factory=dict, repr=False)
+    _packed: dict[Any, Part] = field(default_factory=dict, repr=False)
+
+    @property
+    def rows(self) -> int:
+        return len(self.columns[0])
+
+    @cached_property
+    def _whole(self) -> NDArray[np.int64] | None:
+        """The full contingency table, where the domain is small beside the rows."""
+        if any(isinstance(attribute, Items) for attribute in self.domain):
+            return None
+        if self.domain.cells > min(KEPT_CELLS, max(4 * self.rows, 1 << 12)):
+            return None
+        return contingency(codes_of(self.columns), self.domain.shape)
+
+    def count(self, cells: Sequence[Cells]) -> NDArray[Any]:
+        return self.count_many([cells])[0]
+
+    def count_many(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
+        """One pass over the rows for all questions that were not asked before."""
+        if self._whole is not None:
+            return [self._summed(self._whole, cells) for cells in questions]
+        keys = [tuple(part.key for part in cells) for cells in questions]
+        asked = dict(zip(keys, questions, strict=True))
+        fresh = {key: cells for key, cells in asked.items() if key not in self._asked}
+        tables = self._scan(fresh) if fresh else {}
+        for key, table in tables.items():
+            if table.size <= REMEMBERED_CELLS and len(self._asked) < REMEMBERED_QUESTIONS:
+                self._asked[key] = table
+        return [tables[key] if key in tables else self._asked[key] for key in keys]
+
+    def _summed(self, whole: NDArray[np.int64], cells: Sequence[Cells]) -> NDArray[Any]:
+        """The table of these cells as sums of the full one."""
+        axes = [self.domain.index(part.attribute.name) for part in cells]
+        dropped = tuple(axis for axis in range(len(self.domain)) if axis not in axes)
+        table = whole.sum(axis=dropped).transpose(*np.argsort(np.argsort(axes)))
+        for axis, part in enumerate(cells):
+            if not part.trivial:
+                owners = part.assign(np.arange(table.shape[axis]))
+                table = merged(table, axis, owners, part.size)
+        return table
+
+    def power_sums(
+        self, cells: Sequence[Cells], axis: int, middle: float, half: float
+    ) -> NDArray[Any]:
+        sizes = [part.size for part in cells]
+        totals = np.zeros((5, checked_cells(sizes)))
+        for index, numbers in self._numbers(cells, axis):
+            scaled = (numbers - middle) / half
+            power = np.ones(len(scaled))
+            for total in totals:
+                total += np.bincount(index, weights=power, minlength=total.size)
+                power = power * scaled
+        return np.moveaxis(totals.reshape(5, *sizes), 0, -1)
+
+    def spreads(self, cells: Sequence[Cells], axis: int) -> NDArray[Any]:
+        sizes = [part.size for part in cells]
+        rows, total, squares = np.zeros((3, checked_cells(sizes)))
+        for index, numbers in self._numbers(cells, axis):
+            rows += np.bincount(index, minlength=rows.size)
+            total += np.bincount(index, weights=numbers, minlength=rows.size)
+        centre = total / np.maximum(rows, 1)
+        attribute = cells[axis].attribute
+        if isinstance(attribute, Numeric) and attribute.whole:
+            centre = np.rint(centre)  # so that all squares are whole, and their sums exact
+        for index, numbers in self._numbers(cells, axis):
+            away = (numbers - centre[index]) ** 2
+            squares += np.bincount(index, weights=away, minlength=rows.size)
+        return np.stack([rows, total, centre, squares], axis=-1).reshape(*sizes, 4)
+
+    def _numbers(
+        self, cells: Sequence[Cells], axis: int
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[Any]]]:
+        """The cell and the number of each row, chunk by chunk."""
+        sizes, attribute = [part.size for part in cells], cells[axis].attribute
+        assert isinstance(attribute, Numeric)
+        column = np.asarray(self.columns[self.domain.index(attribute.name)])
+        for start in range(0, self.rows, CHUNK):
+            parts = [self._assigned(part, None, start, start + CHUNK) for part in cells]
+            yield mixed_radix(parts, sizes), attribute.numbers(column[start : start + CHUNK])
+
+    def _scan(self, questions: Mapping[Key, Sequence[Cells]]) -> dict[Key, NDArray[Any]]:
+        """The tables by the keys of their cells, chunk by chunk: each partition assigns a chunk of
+        its column once, whatever the number of questions about it.
+        """
+        sizes = {key: [part.size for part in cells] for key, cells in questions.items()}
+        totals = {key: np.zeros(checked_cells(sizes[key]), dtype=np.int64) for key in sizes}
+        chunk = max(CHUNK, *(total.size for total in totals.values()))
+        chunk += -chunk % 64  # packed columns are cheapest to cut at whole words
+        parts = {
+            own: part
+            for key, cells in questions.items()
+            for own, part in zip(key, cells, strict=True)
+        }
+        lookups = {  # the cell of every code, where there are more rows
+            own: part.assign(np.arange(part.attribute.size))
+            for own, part in parts.items()
+            if part.item is None and not part.trivial and part.attribute.size <= self.rows
+        }
+        for start in range(0, self.rows, chunk):
+            assigned = {
+                own: self._assigned(part, lookups.get(own), start, start + chunk)
+                for own, part in parts.items()
+            }
+            for key, total in totals.items():
+                index = mixed_radix([assigned[own] for own in key], sizes[key])
+                total += np.bincount(index, minlength=total.size)
+        return {key: total.reshape(sizes[key]) for key, total in totals.items()}
+
+    def _assigned(
+        self, part: Cells, lookup: NDArray[Any] | None, start: int, stop: int
+    ) -> NDArray[Any]:
+        column = self.columns[self.domain.index(part.attribute.name)]
+        if isinstance(column, Bits):
+            assert part.item is not None
+            one = Bits(column.words[part.item : part.item + 1], column.rows)
+            return one.slice(start, stop).column(0)
+        return part.assign(column[start:stop]) if lookup is None else lookup[column[start:stop]]
+
+    def part(self, sources: Sequence[ItemSource]) -> Part:
+        """The rows as bits, one an item of these sources; packed once."""
+        key = tuple(source.name if isinstance(source, Items) else source.key for source in sources)
+        if key not in self._packed:
+            self._packed[key] = Part(Bits.stack([self._bits(source) for source in sources]))
+        return self._packed[key]
+
+    def _bits(self, source: ItemSource) -> Bits:
+        if isinstance(source, Items):
+            return as_bits(self.columns[self.domain.index(source.name)])
+        codes = source.assign(self.columns[self.domain.index(source.attribute.name)])
+        return Bits.from_csr(np.arange(len(codes) + 1), codes.astype(np.int32), source.size)
+
+
+@dataclass(frozen=True, eq=False)
+class TableCounter:
+    """Counts over one or more batches of rows, added up; each batch remembers its own."""
+
+    batches_of: tuple[Table, ...]
+    parts: tuple[ArrayCounter, ...]
+
+    @classmethod
+    def of(cls, table: Table) -> TableCounter:
+        """The counter of a table."""
+        return cls((table,), (ArrayCounter(table.domain, table.columns),))
+
+    def extended(self, batch: Table) -> TableCounter:
+        """The same rows and a batch of new ones."""
+        first = self.batches_of[0]
+        if batch.domain != first.domain or not alike(batch, first):
+            raise DataError("tables to join must have the same domain and the same mechanism")
+        part = ArrayCounter(batch.domain, batch.columns)
+        return TableCounter((*self.batches_of, batch), (*self.parts, part))
+
+    @cached_property
+    def table(self) -> Table:
+        """All rows as one table."""
+        only = len(self.batches_of) == 1
+        return self.batches_of[0] if only else Table.concatenate(list(self.batches_of))
+
+    @property
+    def domain(self) -> Domain:
+        return self.batches_of[0].domain
+
+    @cached_property
+    def rows(self) -> int:
+        return sum(table.rows for table in self.batches_of)
+
+    def count(self, cells: Sequence[Cells]) -> NDArray[Any]:
+        total = self.parts[0].count(cells)
+        for part in self.parts[1:]:
+            total = total + part.count(cells)
+        return total
+
+    def count_many(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
+        totals = self.parts[0].count_many(questions)
+        for part in self.parts[1:]:
+            found = part.count_many(questions)
+            totals = [total + more for total, more in zip(totals, found, strict=True)]
+        return totals
+
+    def power_sums(
+        self, cells: Sequence[Cells], axis: int, middle: float, half: float
+    ) -> NDArray[Any]:
+        sums = (part.power_sums(cells, axis, middle, half) for part in self.parts)
+        return np.sum(list(sums), axis=0)
+
+    def spreads(self, cells: Sequence[Cells], axis: int) -> NDArray[Any]:
+        if len(self.parts) == 1:
+            return self.parts[0].spreads(cells, axis)
+        found = np.stack([part.spreads(cells, axis) for part in self.parts])
+        size = found[0, ..., 0].size
+        places = np.tile(np.arange(size), len(self.parts))
+        return combined(found.reshape(-1, 4), places, size).reshape(found.shape[1:])
+
+    def baskets(self, sources: Sequence[ItemSource]) -> Parts:
+        return Parts(tuple(part.part(sources) for part in self.parts))
