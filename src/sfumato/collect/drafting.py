@@ -10,7 +10,7 @@ from typing import Any
 
 from sfumato.collect.campaign_file import TAKEN
 from sfumato.domain import Domain, Items, Numeric
-from sfumato.domain.schema import toml_value
+from sfumato.domain.domain import toml_value
 
 MOST_VALUES = 12  # of a question whose values are written out to be named
 _BARE = re.compile(r"[A-Za-z0-9_-]+")

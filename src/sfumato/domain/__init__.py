@@ -9,8 +9,8 @@ from sfumato.domain.attributes import (
     Items,
     Numeric,
 )
-from sfumato.domain.cells import Cells
-from sfumato.domain.codes import (
+from sfumato.domain.cells import (
+    Cells,
     Codes,
     Column,
     Columns,

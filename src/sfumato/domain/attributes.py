@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from sfumato.arguments import checked, shown
 from sfumato.bits import Bits
-from sfumato.domain.cells import Cells
-from sfumato.domain.codes import Codes, code_dtype
+from sfumato.domain.cells import Cells, Codes, code_dtype
 from sfumato.errors import DataError, ParameterError, SchemaError, listing, near_miss
 from sfumato.untrusted import MOST_CUTS, MOST_LABELS, MOST_NUMBER, MOST_WHOLE
 

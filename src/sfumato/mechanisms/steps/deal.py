@@ -11,8 +11,7 @@ from itertools import accumulate
 import numpy as np
 
 from sfumato.bits import Bits
-from sfumato.domain import Codes, Columns
-from sfumato.domain.codes import one_after_another
+from sfumato.domain import Codes, Columns, one_after_another
 from sfumato.mechanisms.steps.allocation import Allocation
 from sfumato.mechanisms.steps.draws import Draws
 from sfumato.mechanisms.steps.step import ONE, Action, Column, Ints, Shows, Step, Value
