@@ -29,7 +29,7 @@ from sfumato.untrusted import MOST_COPIES
 Progress = Callable[
     [int, float | None], None
 ]  # rows read so far, and the part of the work they are, if known
-READING = 0.6  # the part of the work that reading and drawing are, where the reports are shuffled
+READING = 0.6  # of the work, where the reports are shuffled as well
 
 
 @dataclass(frozen=True)
@@ -123,47 +123,64 @@ def perturb_file(
     provenance = provenance_of(mechanism, rng, copies)
     provenance = replace(provenance, shuffled=not keep_order, turn=turn)
     domain = mechanism.domain if schema is None else schema.project(mechanism.domain.names)
-    batches = reader.batches(domain, batch_rows)
-    batches = batches if turn is None else turn.among(batches)
-    if mechanism.needs_all_rows:
-        batches = iter([join_columns(domain, list(batches))])
-    records = 0
+    share = 1 if keep_order else READING  # of the work, that reading and drawing are
 
-    def drawn(share: float = 1.0) -> Iterator[Columns]:
-        """The reports in the order of the records; reading these is that share of the work."""
-        nonlocal records
-        for columns in batches:
-            read = Table(domain, columns).recode(mechanism.domain).columns
-            yield reports_of(read, mechanism, rng, copies)
-            records += rows_of(read)
+    def drawn() -> Iterator[Columns]:
+        """The reports in the order of the records."""
+        done = 0
+        for records in _records(reader, domain, mechanism, batch_rows, turn):
+            yield reports_of(records, mechanism, rng, copies)
+            done += rows_of(records)
             if progress:
                 fraction = reader.fraction
-                progress(records, None if fraction is None else share * fraction)
+                progress(done, None if fraction is None else share * fraction)
 
     with writer_to(target, mechanism.reports, provenance, force=force) as writer:
         if keep_order:
             for reports in drawn():
                 writer.write(reports)
-            return Written(writer.rows, provenance, reader.notes(domain))
-        # In rows of bytes, thrown into buckets beside the file to be written, where there is room.
-        form = RowForm(mechanism.reports, copies, numbered=order is not None)
-        folder = None if str(target) == STANDARD_STREAM else Path(target).absolute().parent
-        shuffle = None
-        for reports in drawn(share=READING):
-            # The first batch draws its noise as if the order were kept.
-            shuffle = shuffle or Shuffle(order_stream(rng), form.dtype, folder)
-            shuffle.add(form.pack(reports, records))
-        most = max(min(map(batch_rows_of, mechanism.reports)) // copies, 1)
-        secret = order_to(order, records * copies, force=force) if order else nullcontext()
-        with secret as keep:
-            for rows in shuffle.batches(most) if shuffle else ():
-                writer.write(form.unpack(rows))
-                if keep is not None:
-                    keep(form.numbers(rows))
-                if progress:
-                    written = writer.rows // copies
-                    progress(records, READING + (1 - READING) * written / records)
+        else:
+            form = RowForm(mechanism.reports, copies, numbered=order is not None)
+            folder = None if str(target) == STANDARD_STREAM else Path(target).absolute().parent
+            people, parts = _shuffled_rows(drawn(), form, rng, folder)
+            secret = order_to(order, people * copies, force=force) if order else nullcontext()
+            with secret as keep:
+                for rows in parts:
+                    writer.write(form.unpack(rows))
+                    if keep is not None:
+                        keep(form.numbers(rows))
+                    if progress:
+                        written = writer.rows // copies / people
+                        progress(people, share + (1 - share) * written)
     return Written(writer.rows, provenance, reader.notes(domain))
+
+
+def _records(
+    reader: Reader, domain: Domain, mechanism: Mechanism, batch_rows: int, turn: Round | None
+) -> Iterator[Columns]:
+    """The records of those asked as the mechanism takes them, batch by batch or all at once."""
+    batches = reader.batches(domain, batch_rows)
+    batches = batches if turn is None else turn.among(batches)
+    if mechanism.needs_all_rows:
+        batches = iter([join_columns(domain, list(batches))])
+    for columns in batches:
+        yield Table(domain, columns).recode(mechanism.domain).columns
+
+
+def _shuffled_rows(
+    reports: Iterator[Columns], form: RowForm, rng: Keystream, folder: Path | None
+) -> tuple[int, Iterator[NDArray[Any]]]:
+    """How many records made these reports, and their rows in a random order; what memory does not
+    hold of them is in the folder of the file to be written, where there is room.
+    """
+    shuffle, records = None, 0
+    for columns in reports:
+        # The first batch draws its noise as if the order were kept.
+        shuffle = shuffle or Shuffle(order_stream(rng), form.dtype, folder)
+        shuffle.add(form.pack(columns, records))
+        records += rows_of(columns) // form.copies
+    most = max(min(map(batch_rows_of, form.reports)) // form.copies, 1)
+    return records, shuffle.batches(most) if shuffle else iter(())
 
 
 def check_order(
