@@ -555,6 +555,10 @@ def methods(folder: Path) -> dict[str, Call]:
             {"cells": np.array([0, 1]), "sampling": False},
         ),
         "Estimate.coarsen": (estimate.coarsen, {"cells": estimate.cells}),
+        "Estimate.covariance_matrix": (
+            estimate.covariance_matrix,
+            {"weights": np.ones((2, 2, 1))},
+        ),
         "Estimate.dot": (estimate.dot, {"weights": weights, "sampling": False}),
         "Estimate.indicator": (estimate.indicator, {"sex": "f"}),
         "Estimate.likelihood": (estimate.likelihood, {"tolerance": 1e-6, "steps": 10}),

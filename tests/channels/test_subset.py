@@ -22,4 +22,4 @@ def test_second_moments_are_those_of_all_sets(size: int, chosen: int) -> None:
         holds = bits[:, 1 + truth] == 1
         chance = np.where(holds, own / holds.sum(), (1 - own) / max((~holds).sum(), 1))
         exact = float(chance @ ((bits @ first) * (bits @ second)))
-        assert np.asarray(channel.second(first, second))[truth] == pytest.approx(exact)
+        assert np.asarray(channel.second_moment(first, second))[truth] == pytest.approx(exact)

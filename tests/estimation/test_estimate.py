@@ -137,7 +137,7 @@ def test_covariance_equals_the_dense_formula():
     assert np.isclose(
         evidence.covariances(first.reshape(2, 2, 3, 1), second.reshape(2, 2, 3, 1))[0], expected
     )
-    assert np.allclose(evidence.squares.ravel(), (inverse**2) @ counts.ravel() - total)
+    assert np.allclose(evidence.cell_variances.ravel(), (inverse**2) @ counts.ravel() - total)
 
 
 @pytest.mark.parametrize("names", [("age",), ("age", "smoker")])
@@ -180,8 +180,8 @@ def test_merged_evidence_sums_finer_cells():
     fine = CountEvidence(np.array([30, 50, 20]), Dense.square(matrix))
     merge = np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     coarse = MergedEvidence(fine, lambda table: merge @ table, lambda weights: merge.T @ weights)
-    assert np.allclose(coarse.total, merge @ fine.total)
-    assert np.isclose(coarse.squares[0], fine.variances(merge[0][..., None])[0])
+    assert np.allclose(coarse.estimated, merge @ fine.estimated)
+    assert np.isclose(coarse.cell_variances[0], fine.variances(merge[0][..., None])[0])
 
 
 def test_answers_and_estimates_read_well():

@@ -51,15 +51,15 @@ def estimates(example: Example, copies: int = 1, seed: int = 4) -> list[Estimate
 
 def matrix_of(evidence: Evidence) -> np.ndarray:
     """The covariance matrix of the cells, entry by entry from the covariance of two units."""
-    units = np.eye(evidence.total.size).reshape(-1, *evidence.total.shape)
+    units = np.eye(evidence.estimated.size).reshape(-1, *evidence.estimated.shape)
     pairs = [[(first[..., None], second[..., None]) for second in units] for first in units]
     return np.array([[evidence.covariances(*pair)[0] for pair in row] for row in pairs])
 
 
 def check_law(evidence: Evidence) -> None:
     """Every way to ask for a covariance gives that of the two units."""
-    expected, shape = matrix_of(evidence), evidence.total.shape
-    size = evidence.total.size
+    expected, shape = matrix_of(evidence), evidence.estimated.shape
+    size = evidence.estimated.size
     scale = max(float(np.abs(expected).max()), 1.0)
 
     def close(found: object, wanted: object) -> None:
@@ -67,7 +67,7 @@ def check_law(evidence: Evidence) -> None:
 
     close(expected, expected.T)
     assert np.linalg.eigvalsh((expected + expected.T) / 2).min() > -0.02 * scale
-    close(np.asarray(evidence.squares).ravel(), np.diagonal(expected))
+    close(np.asarray(evidence.cell_variances).ravel(), np.diagonal(expected))
     close(evidence.covariance_matrix(np.eye(size).reshape(*shape, size)), expected)
     close(evidence.covariance_matrix(np.ones((*shape, 1))), [[expected.sum()]])
     some = np.array([size - 1, 0, size // 2])
@@ -109,13 +109,13 @@ def test_merged_evidence_is_the_sum_over_its_cells(example: Example) -> None:
             gather = merging(estimate, axes, merges)
             for merged in (plain, own):
                 check_law(merged)
-                assert np.allclose(merged.total.ravel(), gather @ evidence.total.ravel())
+                assert np.allclose(merged.estimated.ravel(), gather @ evidence.estimated.ravel())
             expected = gather @ matrix_of(evidence) @ gather.T
             assert np.allclose(
                 matrix_of(plain), expected, atol=1e-7 * np.abs(expected).max() + 1e-6
             )
             coarse = estimate.coarsen(merges)
-            assert np.allclose(coarse.value, own.total / estimate.copies)
+            assert np.allclose(coarse.value, own.estimated / estimate.copies)
 
 
 @every_example
@@ -126,7 +126,7 @@ def test_columns_in_another_order_have_the_same_errors_at_no_cost(example: Examp
             own = [part.within(part) for part in estimate.cells]
             turned = MergedEvidence.over(estimate.evidence, [1, 0], own[::-1])
             check_law(turned)
-            assert np.allclose(turned.squares, estimate.evidence.squares.T)
+            assert np.allclose(turned.cell_variances, estimate.evidence.cell_variances.T)
 
 
 def halves(cells: Cells) -> Cells:
@@ -191,7 +191,7 @@ def test_evidence_with_its_laws_known_says_the_same_and_errs_less(example: Examp
     for estimate in estimates(example):
         known = with_known_laws(estimate.evidence)
         check_law(known)
-        assert np.allclose(known.total, estimate.evidence.total)
+        assert np.allclose(known.estimated, estimate.evidence.estimated)
 
 
 def test_the_law_would_see_a_wrong_square() -> None:
@@ -200,8 +200,8 @@ def test_the_law_would_see_a_wrong_square() -> None:
 
     class Wrong(type(evidence)):
         @property
-        def squares(self) -> np.ndarray:
-            return evidence.squares + evidence.total
+        def cell_variances(self) -> np.ndarray:
+            return evidence.cell_variances + evidence.estimated
 
     with pytest.raises(AssertionError):
         check_law(Wrong(evidence.counts, evidence.channel))

@@ -97,12 +97,12 @@ def test_errors_reach_as_far_as_logarithms_do() -> None:
     counts, slope, seen = np.array([0.1, 900.0]), np.array([0.3, -0.3]), np.array([40.0, -40.0])
     spread = np.column_stack([slope, seen])
     found = LawEvidence(counts, spread, unbiased=1)
-    np.testing.assert_allclose(np.sqrt(found.squares), [40.0, 40.0])
+    np.testing.assert_allclose(np.sqrt(found.cell_variances), [40.0, 40.0])
     near = LawEvidence(counts, np.column_stack([slope / 3, seen]), unbiased=1)
-    np.testing.assert_allclose(np.sqrt(near.squares)[0], 0.1 * np.expm1(3) / 6)
+    np.testing.assert_allclose(np.sqrt(near.cell_variances)[0], 0.1 * np.expm1(3) / 6)
     assert found.variances(np.ones((2, 1)))[0] == 0  # everyone is known
     tiny = LawEvidence(counts, np.column_stack([slope / 30, seen]), unbiased=1)
-    np.testing.assert_allclose(np.sqrt(tiny.squares), WHOLE)  # a person is there or not
+    np.testing.assert_allclose(np.sqrt(tiny.cell_variances), WHOLE)  # a person is there or not
 
 
 def test_what_nearly_everyone_has_is_as_open_as_what_is_left() -> None:

@@ -71,7 +71,7 @@ class Channel(ABC):
         """Whether one report may be counted at several places of the tally."""
         return False
 
-    def second(self, first: Counts, other: Counts) -> Counts:  # outputs, outputs -> inputs
+    def second_moment(self, first: Counts, other: Counts) -> Counts:  # outputs, outputs -> inputs
         """E[(g·tally)(h·tally) | truth] for one report: Aᵀ(gh) where each is counted once."""
         return self.adjoint(first * other)
 
@@ -82,7 +82,7 @@ class Channel(ABC):
         result[np.arange(len(shown)), np.arange(len(shown))] = shown
         return result
 
-    def expected(self, counts: Counts) -> Counts:  # of outputs
+    def variance_tally(self, counts: Counts) -> Counts:  # of outputs
         """The counts by which errors are weighed: those observed, unless the channel knows which
         are to be expected where hardly any were.
         """
@@ -165,16 +165,23 @@ class Channel(ABC):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """What follows from a channel are functions since 0.3; as attributes they go."""
+            """What follows from a channel are functions since 0.3; as attributes they go, and with
+            them the former names of two methods.
+            """
             if name not in _FORMER:
                 raise AttributeError(f"a {type(self).__name__} has no '{name}'")
             home, function = _FORMER[name]
-            warn(f"Channel.{name} is now {home}.{function}", DeprecationWarning, stacklevel=2)
+            now = f"{home}.{function}" if home else f"Channel.{function}"
+            warn(f"Channel.{name} is now {now}", DeprecationWarning, stacklevel=2)
+            if not home:
+                return getattr(self, function)
             found = getattr(import_module(home), function)
             return partial(found, self) if name == "scatter" else found(self)
 
 
 _FORMER = {
+    "second": ("", "second_moment"),
+    "expected": ("", "variance_tally"),
     "settled": (__name__, "has_known_laws"),
     "noiseless": (__name__, "is_exact"),
     "scatter": (__name__, "scatter"),
@@ -197,7 +204,7 @@ class Repeating(Channel):
 
     @abstractmethod
     def sqrt_factors(self, weights: Counts) -> Counts:  # (outputs, …) -> (inputs, terms, …)
-        """Terms e with Σ e(g)·e(h) = `second`(g, h): how it enters a product."""
+        """Terms e with Σ e(g)·e(h) = `second_moment`(g, h): how it enters a product."""
 
 
 class Dealt(Channel):
@@ -226,7 +233,7 @@ class Dealt(Channel):
 
 def scatter(channel: Channel, first: Counts, other: Counts) -> Counts:  # outputs each -> inputs
     """Cov(g·tally, h·tally | truth) for one report of each truth: all that errors need."""
-    return channel.second(first, other) - channel.adjoint(first) * channel.adjoint(other)
+    return channel.second_moment(first, other) - channel.adjoint(first) * channel.adjoint(other)
 
 
 class OwnAxis(NamedTuple):

@@ -83,8 +83,8 @@ class CutRecords(Repeating):
     def adjoint(self, weights: Counts) -> Counts:
         return np.sum([chance * part.adjoint(weights) for chance, part in self._mixture], axis=0)
 
-    def second(self, first: Counts, other: Counts) -> Counts:
-        terms = [chance * part.second(first, other) for chance, part in self._mixture]
+    def second_moment(self, first: Counts, other: Counts) -> Counts:
+        terms = [chance * part.second_moment(first, other) for chance, part in self._mixture]
         return np.sum(terms, axis=0)
 
     def moments(self, counts: Counts) -> Counts:

@@ -460,7 +460,7 @@ class Questions(Dealt):
         counts = system.gathered(self.tally[place])
         return solution.shares(counts), even + solution.means(counts)[places] @ sums
 
-    def expected(self, counts: Counts) -> Counts:
+    def variance_tally(self, counts: Counts) -> Counts:
         if self.tally is None:
             return counts
         table = np.array(self._entries(counts)[..., 0])

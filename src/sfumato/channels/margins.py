@@ -75,8 +75,8 @@ class MarginConsistent(Repeating):
     def adjoint(self, weights: Counts) -> Counts:
         return self.plain.adjoint(weights)
 
-    def second(self, first: Counts, other: Counts) -> Counts:
-        return self.plain.second(first, other)
+    def second_moment(self, first: Counts, other: Counts) -> Counts:
+        return self.plain.second_moment(first, other)
 
     def sqrt_factors(self, weights: Counts) -> Counts:
         return self.plain.sqrt_factors(weights)
@@ -106,7 +106,7 @@ class MarginConsistent(Repeating):
         """What was not counted, bits of several values together, comes from the channel."""
         size = math.prod(self.inputs)
         influence = self.solve_adjoint(np.eye(size).reshape(*self.inputs, size))
-        squares = self.second(influence, influence).reshape(size, size)  # (truths, cells)
+        squares = self.second_moment(influence, influence).reshape(size, size)  # (truths, cells)
         found = batched(self.solve(counts), self.inputs).reshape(size, -1)
         return unbatched(squares.T @ found, counts, self.outputs, self.inputs)
 

@@ -128,7 +128,7 @@ class Product(Channel):
     def repeats(self) -> bool:
         return any(factor.repeats for factor in self.factors)
 
-    def second(self, first: Counts, other: Counts) -> Counts:
+    def second_moment(self, first: Counts, other: Counts) -> Counts:
         """Factors that count a report several times first; the others follow by their adjoint."""
         if not self.repeats:
             return self.adjoint(first * other)
@@ -178,7 +178,7 @@ class Product(Channel):
         tables = [self._moved(weights) for weights in (first, other)]
         batch, width = len(tables[0]), math.prod(own.outputs)
         parts = [np.moveaxis(table.reshape(batch, width, -1), 1, 0) for table in tables]
-        found = own.second(*(part.reshape(*own.outputs, -1) for part in parts))
+        found = own.second_moment(*(part.reshape(*own.outputs, -1) for part in parts))
         return np.moveaxis(found.reshape(math.prod(own.inputs), batch, -1), 0, 1)
 
     def _moved(self, weights: Counts) -> Counts:  # (batch, outputs that repeat, other outputs)

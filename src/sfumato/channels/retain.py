@@ -142,7 +142,7 @@ class Retain(Channel):
             self.inputs,
         )
 
-    def expected(self, counts: Counts) -> Counts:
+    def variance_tally(self, counts: Counts) -> Counts:
         """Where hardly any report is drawn, none may be there by chance, which is no certainty: at
         the least those count that are drawn whatever the truth is.
         """

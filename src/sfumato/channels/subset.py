@@ -33,7 +33,7 @@ class SubsetBits(ValueBits):
         inside = own * (chosen - 1) * (chosen - 2) + (1 - own) * chosen * (chosen - 1)
         return with_own, inside / (rest * (rest - 1))
 
-    def second(self, first: Counts, other: Counts) -> Counts:
+    def second_moment(self, first: Counts, other: Counts) -> Counts:
         """E[(g·tally)(h·tally) | truth], the bits of one set being dependent."""
         g, h = batched(first, self.outputs), batched(other, self.outputs)
         with_own, others = self._pairs
@@ -64,7 +64,7 @@ class SubsetBits(ValueBits):
         return np.asarray(self._false @ weights + self.gain[:, None] * weights)
 
     def sqrt_factors(self, weights: Counts) -> Counts:
-        """Terms whose products sum to `second`: the root of the second moments of each truth."""
+        """Terms whose products sum to `second_moment`: the root of the second moments of each truth."""
         roots = self._roots  # (truths, entries, entries)
         return np.einsum("uij,i...->uj...", roots, np.asarray(weights, dtype=np.float64))
 
@@ -75,6 +75,8 @@ class SubsetBits(ValueBits):
         moments = np.empty((len(self.ones), size, size))
         for place in range(size):
             one = np.repeat(units[:, place : place + 1], size, axis=1)
-            moments[:, place] = np.asarray(self.second(one, units)).reshape(len(self.ones), size)
+            moments[:, place] = np.asarray(self.second_moment(one, units)).reshape(
+                len(self.ones), size
+            )
         values, vectors = np.linalg.eigh(moments)
         return vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]

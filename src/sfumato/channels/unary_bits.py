@@ -91,7 +91,7 @@ class ValueBits(Repeating):
         result = (table[1:] * (1 - 2 * false) + false**2 * table[0]) / self.gain[:, None] ** 2
         return unbatched(result, counts, self.outputs, self.inputs)
 
-    def second(self, first: Counts, other: Counts) -> Counts:
+    def second_moment(self, first: Counts, other: Counts) -> Counts:
         """Bits are independent given the truth: the product of the means and the bits'
         variances.
         """

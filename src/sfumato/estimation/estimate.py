@@ -119,12 +119,12 @@ class Estimate(Result):
     @cached_property
     def value(self) -> NDArray[Any]:
         """The estimated counts, one a cell."""
-        return self.evidence.total / self.copies
+        return self.evidence.estimated / self.copies
 
     @cached_property
     def stderr(self) -> NDArray[Any]:
         """The standard error of each cell, with the true rows held fixed."""
-        return np.sqrt(np.maximum(self.evidence.squares, 0.0)) / self.copies
+        return np.sqrt(np.maximum(self.evidence.cell_variances, 0.0)) / self.copies
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -154,10 +154,17 @@ class Estimate(Result):
 
     def variances(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*cells, n) -> (n,)
         """The variances of n weighted sums, with the true rows held fixed."""
+        return self.evidence.variances(self._fitting(weights)) / self.copies**2
+
+    def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*cells, n) -> (n, n)
+        """The covariances of n weighted sums with one another, the true rows held fixed."""
+        return self.evidence.covariance_matrix(self._fitting(weights)) / self.copies**2
+
+    def _fitting(self, weights: NDArray[Any]) -> NDArray[Any]:
         weights = np.asarray(weights)
         if weights.shape[:-1] != self.value.shape:
             raise _misshapen(weights, (*self.value.shape, "n"))
-        return self.evidence.variances(weights) / self.copies**2
+        return weights
 
     def cell_covariance(
         self, cells: NDArray[Any], *, sampling: bool = False

@@ -24,6 +24,7 @@ from sfumato.channels.channel import (
 from sfumato.channels.product import people_in, shown_at
 from sfumato.domain import Cells
 from sfumato.errors import Unanswerable
+from sfumato.memory import Recent
 
 MOMENTS = 1 << 22  # entries of the products of reports that are written down
 REMEMBERED_WEIGHTS, REMEMBERED_BYTES = 64, 1 << 14  # whose covariances are kept, and how long
@@ -52,19 +53,19 @@ class Evidence(ABC):
 
     @cached_property
     @abstractmethod
-    def total(self) -> NDArray[Any]:  # shape of the cells
+    def estimated(self) -> NDArray[Any]:  # shape of the cells
         """The contributions summed over all reports: the estimate times the copies."""
 
     @cached_property
     @abstractmethod
-    def squares(self) -> NDArray[Any]:  # shape of the cells
-        """The variance of `total`, cell by cell, with the true rows held fixed."""
+    def cell_variances(self) -> NDArray[Any]:  # shape of the cells
+        """The variance of `estimated`, cell by cell, with the true rows held fixed."""
 
     @abstractmethod
     def covariances(
         self, first: NDArray[Any], second: NDArray[Any]
     ) -> NDArray[Any]:  # (*cells, n) each -> (n,)
-        """The covariances of n pairs of weighted sums of `total`, the true rows held fixed."""
+        """The covariances of n pairs of weighted sums of `estimated`, the true rows held fixed."""
 
     def variances(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*cells, n) -> (n,)
         """The variances of n weighted sums; overridden where what is unbiased may be too little."""
@@ -79,8 +80,10 @@ class Evidence(ABC):
         return np.array(list(rows))
 
     def cell_covariance(self, cells: NDArray[Any]) -> NDArray[Any]:  # n flat indices -> (n, n)
-        """The covariances of n cells of `total` with one another."""
-        return self.covariance_matrix(_units(self.total.shape, cells))
+        """The covariances of n cells of `estimated` with one another."""
+        if self.exact:
+            return np.zeros((len(cells), len(cells)))
+        return self.covariance_matrix(_units(self.estimated.shape, cells))
 
     def merged(self, axes: Sequence[int], merges: Sequence[Cells]) -> Evidence:
         """The evidence about merged cells of some of the axes."""
@@ -94,10 +97,29 @@ def _units(shape: tuple[int, ...], cells: NDArray[Any]) -> NDArray[Any]:  # -> (
     return units.reshape(*shape, len(cells))
 
 
+def _flat(table: NDArray[Any], batch: int = 0) -> NDArray[Any]:  # (cells, n), or (cells, 1)
+    """A table of cells as one column, or where its last axis is a batch as one column each."""
+    return np.asarray(table).reshape(-1, table.shape[-1] if batch else 1)
+
+
+def paired(counts: NDArray[Any], first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:  # (n,)
+    """Σ counts·first·second of n pairs."""
+    return np.asarray((_flat(counts) * _flat(first, 1) * _flat(second, 1)).sum(axis=0))
+
+
+def crossed(
+    counts: NDArray[Any], first: NDArray[Any], second: NDArray[Any]
+) -> NDArray[Any]:  # (n, n)
+    """The same of each of the first with each of the second."""
+    if first.shape[-1] == 1:  # too little work for threads
+        return paired(counts, first, second)[:, None]
+    return np.asarray(_flat(first, 1).T @ (_flat(counts) * _flat(second, 1)))
+
+
 def _one_by_one(evidence: Evidence) -> NDArray[Any]:  # shape of the cells
     """The variances of all cells, of one at a time, for finer cells may not all fit at once."""
-    shape = evidence.total.shape
-    every = np.arange(evidence.total.size)
+    shape = evidence.estimated.shape
+    every = np.arange(evidence.estimated.size)
     found = [evidence.variances(_units(shape, every[cell : cell + 1]))[0] for cell in every]
     return np.array(found).reshape(shape)
 
@@ -126,7 +148,7 @@ class CountEvidence(Evidence):
         return has_known_laws(self.channel)
 
     @cached_property
-    def total(self) -> NDArray[Any]:
+    def estimated(self) -> NDArray[Any]:
         return np.asarray(self.settled.solve(self.counts))
 
     @cached_property
@@ -135,120 +157,118 @@ class CountEvidence(Evidence):
         return people_in(self.channel, self.counts)
 
     @cached_property
-    def _expected_tally(self) -> NDArray[Any]:
+    def _variance_tally(self) -> NDArray[Any]:
         """The counts by which errors are weighed."""
-        return np.asarray(self.settled.expected(self.counts))
+        return np.asarray(self.settled.variance_tally(self.counts))
 
     @cached_property
-    def squares(self) -> NDArray[Any]:
-        if self._known_laws:
-            return self._floored_squares(
-                self.settled.inverse_squared(self._expected_tally) - self.total
-            )
-        return _one_by_one(self)
+    def cell_variances(self) -> NDArray[Any]:
+        if not self._known_laws:
+            return _one_by_one(self)
+        # The same in closed form: (A⁻¹)² ŷ, entry by entry, less Aᵀg = w.
+        found = self.settled.inverse_squared(self._variance_tally) - self.estimated
+        peopled = np.broadcast_to(self._alike > 0, found.shape)  # else nobody is known to be there
+        lost = np.flatnonzero((found <= NEGLIGIBLE * self._people) & peopled)
+        return self._floored(found, lost, lambda some: _units(found.shape, some))
 
     def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
         left, right = self._influences(first), self._influences(second)
-        truths, reports = tuple(range(self.total.ndim)), tuple(range(self.counts.ndim))
         if self.settled.repeats:
-            scattered = self.total[..., None] * scatter(self.settled, left, right)
-            seen = first * second * self._excess[..., None]
-            return np.asarray((scattered + seen).sum(axis=truths))
-        # Aᵀg is w itself; where few people were asked it is so on average only.
-        expected = (
-            first * second
-            if self._known_laws
-            else self.settled.adjoint(left) * self.settled.adjoint(right)
-        )
-        raw = (self._expected_tally[..., None] * left * right).sum(axis=reports)
-        return raw - (self.total[..., None] * expected).sum(axis=truths)
+            scattered = scatter(self.settled, left, right)
+            seen = paired(self._excess, first, second)
+            return (_flat(self.estimated) * _flat(scattered, 1)).sum(axis=0) + seen
+        return self._covariance(paired, (first, left), (second, right))
+
+    def _covariance(
+        self,
+        product: Callable[..., NDArray[Any]],
+        *sums: tuple[NDArray[Any], NDArray[Any]],
+    ) -> NDArray[Any]:
+        """gᵀ diag(ŷ) h - (Aᵀg)ᵀ diag(x̂) Aᵀh of weighted sums, each given by weights and influence;
+        Aᵀg is the weights themselves, where few people were asked so on average only.
+        """
+        influences = [influence for _, influence in sums]
+        expected = [w if self._known_laws else self.settled.adjoint(g) for w, g in sums]
+        raw = product(self._variance_tally, *influences)
+        return np.asarray(raw - product(self.estimated, *expected))
 
     def variances(self, weights: NDArray[Any]) -> NDArray[Any]:
-        return self._floored(super().variances(weights), weights)
+        return self._reached(super().variances(weights), weights)
 
     def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
-        if weights.nbytes > REMEMBERED_BYTES or len(self._covariances) >= REMEMBERED_WEIGHTS:
+        if weights.nbytes > REMEMBERED_BYTES:
             return self._covariance_matrix(weights)
         key = weights.shape, weights.dtype, weights.tobytes()
-        if key not in self._covariances:
-            self._covariances[key] = self._covariance_matrix(weights)
-        return self._covariances[key].copy()
+        return self._covariances.get(key, lambda: self._covariance_matrix(weights)).copy()
 
     @cached_property
-    def _covariances(self) -> dict[Any, NDArray[Any]]:
+    def _covariances(self) -> Recent[NDArray[Any]]:
         """Of small weights, as they were asked for: a question that comes again has the same."""
-        return {}
+        return Recent(REMEMBERED_WEIGHTS)
 
     def _covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
-        found = self._estimated_matrix(weights)
-        np.fill_diagonal(found, self._floored(np.diagonal(found), weights))
+        repeats, entries = self.settled.repeats, math.prod(self.settled.outputs)
+        if repeats and entries**2 > MOMENTS:
+            found = super().covariance_matrix(weights)
+        elif repeats:
+            found = self._by_moments(self._influences(weights))
+            found += crossed(self._excess, weights, weights)
+        else:
+            pair = weights, self._influences(weights)
+            found = self._covariance(crossed, pair, pair)
+        np.fill_diagonal(found, self._reached(np.diagonal(found), weights))
         return found
 
-    def _estimated_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
-        number = weights.shape[-1]
-        influence = self._influences(weights)
-        if self.settled.repeats:
-            flat = weights.reshape(-1, number)
-            return self._scattered(influence) + flat.T @ (self._excess.reshape(-1, 1) * flat)
-        expected = weights if self._known_laws else self.settled.adjoint(influence)
-        influence, expected = influence.reshape(-1, number), expected.reshape(-1, number)
-        raw, mean = (
-            self._expected_tally.reshape(-1, 1) * influence,
-            self.total.reshape(-1, 1) * expected,
-        )
-        if number == 1:  # too little work for threads
-            return np.array([[float((influence * raw).sum() - (expected * mean).sum())]])
-        return influence.T @ raw - expected.T @ mean
+    def _by_moments(self, influence: NDArray[Any]) -> NDArray[Any]:  # (*outputs, n) -> (n, n)
+        """Gᵀ E[tally tallyᵀ] G, less the squares of what is expected of each truth."""
+        expected, flat = self.settled.adjoint(influence), _flat(influence, 1)
+        squares = flat.T @ self.settled.moments(self.estimated)[..., 0] @ flat
+        return np.asarray(squares - crossed(self.estimated, expected, expected))
 
-    def _floored_squares(self, found: NDArray[Any]) -> NDArray[Any]:
-        """The variances of single cells; cells of which it is known that nobody is there have
-        none.
-        """
-        if self.exact:
-            return found
-        peopled = np.broadcast_to(self._alike > 0, found.shape)
-        cells = np.flatnonzero((found <= NEGLIGIBLE * self._people) & peopled)
-        if not len(cells):
-            return found
-        found = np.array(found)
-        step = max(1, MOMENTS // max(found.size, 1))
-        for some in np.split(cells, range(step, len(cells), step)):
-            found.ravel()[some] = self._floored(found.ravel()[some], _units(found.shape, some))
-        return found
-
-    def _floored(self, found: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:  # (n,) each
-        """The variances of n weighted sums, those that came out as nothing as the least that any
-        truth has: of Σ_u x_u·scatter_u, the truth that scatters least for everyone.
-        """
+    def _reached(self, found: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:  # (n,)
+        """The variances of n weighted sums, none of them lost to rounding."""
         reach = max(float(weights.max(initial=0)), -float(weights.min(initial=0)))
-        if (
-            self.exact or (found > NEGLIGIBLE * self._people * reach**2).all()
-        ):  # mostly, at little cost
+        if self.exact or (found > NEGLIGIBLE * self._people * reach**2).all():  # mostly
             return found
-        largest = (weights**2).reshape(-1, weights.shape[-1]).max(axis=0, initial=0)
-        none = np.flatnonzero(found <= NEGLIGIBLE * self._people * largest)
-        if not len(none):
+        largest = _flat(weights**2, 1).max(axis=0, initial=0)
+        lost = np.flatnonzero(found <= NEGLIGIBLE * self._people * largest)
+        return self._floored(found, lost, lambda some: weights[..., some])
+
+    def _floored(
+        self,
+        found: NDArray[Any],
+        lost: NDArray[np.intp],
+        weights: Callable[[NDArray[np.intp]], NDArray[Any]],
+    ) -> NDArray[Any]:
+        """Variances, those that came out as nothing as the least that any truth has: of
+        Σ_u x_u·scatter_u, the truth that scatters least for everyone.
+        """
+        if self.exact or not len(lost):
             return found
-        influence = self._influences(weights[..., none])
-        scattered = np.asarray(scatter(self.settled, influence, influence))
-        scattered[scattered <= NEGLIGIBLE * largest[none]] = 0  # by rounding
-        least = scattered.min(axis=self._noisy, keepdims=True)
         found = np.array(found)
-        found[none] = (self._alike[..., None] * least).reshape(-1, len(none)).sum(axis=0)
+        step = max(1, MOMENTS // max(self.estimated.size, 1))
+        for some in np.split(lost, range(step, len(lost), step)):
+            given = weights(some)
+            influence = self._influences(given)
+            scattered = np.asarray(scatter(self.settled, influence, influence))
+            largest = _flat(given**2, 1).max(axis=0, initial=0)
+            scattered[scattered <= NEGLIGIBLE * largest] = 0  # by rounding
+            least = scattered.min(axis=self._noisy, keepdims=True)
+            found.ravel()[some] = _flat(self._alike[..., None] * least, 1).sum(axis=0)
         return found
 
     @cached_property
     def _noisy(self) -> tuple[int, ...]:
         """The axes that are not reported as they are."""
         known = exact_axes(self.channel)
-        return tuple(axis for axis in range(self.total.ndim) if axis not in known)
+        return tuple(axis for axis in range(self.estimated.ndim) if axis not in known)
 
     @cached_property
     def _alike(self) -> NDArray[Any]:
         """How many people there are with each value of the axes that are reported as they are."""
-        if len(self._noisy) == self.total.ndim:
-            return np.full((1,) * self.total.ndim, self._people)
-        return np.maximum(self.total.sum(axis=self._noisy, keepdims=True), 0.0)
+        if len(self._noisy) == self.estimated.ndim:
+            return np.full((1,) * self.estimated.ndim, self._people)
+        return np.maximum(self.estimated.sum(axis=self._noisy, keepdims=True), 0.0)
 
     @cached_property
     def _excess(self) -> NDArray[Any]:
@@ -257,31 +277,8 @@ class CountEvidence(Evidence):
         Where reports are counted several times, what bits of different values say together was not
         counted and comes from the channel; what one cell's own bits say was, and its mean is 0.
         """
-        expected = self.settled.apply(self.total)
+        expected = self.settled.apply(self.estimated)
         return np.asarray(self.settled.inverse_squared(self.counts - expected))
-
-    def _scattered(self, influence: NDArray[Any]) -> NDArray[Any]:  # (*outputs, n) -> (n, n)
-        if math.prod(self.settled.outputs) ** 2 <= MOMENTS:
-            return self._by_moments(influence)
-        rows = []
-        for place in range(influence.shape[-1]):
-            one = np.broadcast_to(influence[..., place, None], influence.shape)
-            scattered = scatter(self.settled, one, influence)
-            rows.append((self.total[..., None] * scattered).reshape(-1, len(influence.T)).sum(0))
-        return np.array(rows)
-
-    def _by_moments(self, influence: NDArray[Any]) -> NDArray[Any]:  # (*outputs, n) -> (n, n)
-        """All at once: Gᵀ E[tally tallyᵀ] G, less the squares of what is expected of each truth."""
-        number = influence.shape[-1]
-        flat = influence.reshape(-1, number)
-        expected = self.settled.adjoint(influence).reshape(-1, number)
-        mean = expected.T @ (self.total.reshape(-1, 1) * expected)
-        return np.asarray(flat.T @ self.settled.moments(self.total)[..., 0] @ flat - mean)
-
-    def cell_covariance(self, cells: NDArray[Any]) -> NDArray[Any]:
-        if self.exact:
-            return np.zeros((len(cells), len(cells)))
-        return super().cell_covariance(cells)
 
     @property
     def exact(self) -> bool:
@@ -302,7 +299,7 @@ class CountEvidence(Evidence):
         )
 
     def merged(self, axes: Sequence[int], merges: Sequence[Cells]) -> Evidence:
-        if list(axes) == list(range(self.total.ndim)) and all(part.trivial for part in merges):
+        if list(axes) == list(range(self.estimated.ndim)) and all(part.trivial for part in merges):
             return self
         if not self.nested:
             return super().merged(axes, merges)
@@ -334,7 +331,7 @@ class CountEvidence(Evidence):
         reports.
         """
         # The other axes are undone: columns of the inverse sum to 1.
-        everyone = _about(self.total, axis).sum(axis=1)
+        everyone = _about(self.estimated, axis).sum(axis=1)
         slope = np.einsum("ijk,ik->j", _about(weights, axis), everyone)
         share = -(1 - keep) / (keep * self._people)
         return np.asarray(shown_at(self.channel, axis, share * slope))
@@ -357,8 +354,8 @@ def with_known_laws(evidence: Evidence) -> Evidence:
 def keeps_of(evidence: Evidence) -> tuple[float | None, ...]:
     """For each axis how probably its value was kept; None where it was not perturbed on its own."""
     if not isinstance(evidence, CountEvidence):
-        return (None,) * evidence.total.ndim
-    return tuple(keep_of(evidence.channel, axis) for axis in range(evidence.total.ndim))
+        return (None,) * evidence.estimated.ndim
+    return tuple(keep_of(evidence.channel, axis) for axis in range(evidence.estimated.ndim))
 
 
 def _without_margins(
@@ -410,7 +407,7 @@ class MergedEvidence(Evidence):
         return cls(
             fine,
             lambda table: gathered(table, axes, merges),
-            lambda weights: spread(weights, axes, merges, np.shape(fine.total)),
+            lambda weights: spread(weights, axes, merges, np.shape(fine.estimated)),
         )
 
     @property
@@ -422,13 +419,13 @@ class MergedEvidence(Evidence):
         return self.fine.assumes
 
     @cached_property
-    def total(self) -> NDArray[Any]:
-        return self.gather(self.fine.total)
+    def estimated(self) -> NDArray[Any]:
+        return self.gather(self.fine.estimated)
 
     @cached_property
-    def squares(self) -> NDArray[Any]:
-        if (self.gather(np.ones(self.fine.total.shape)) == 1).all():  # no cells are merged
-            return self.gather(self.fine.squares)
+    def cell_variances(self) -> NDArray[Any]:
+        if (self.gather(np.ones(self.fine.estimated.shape)) == 1).all():  # no cells are merged
+            return self.gather(self.fine.cell_variances)
         return _one_by_one(self)
 
     def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:

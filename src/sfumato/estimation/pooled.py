@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sfumato.domain import Cells
 from sfumato.errors import EstimationError
 from sfumato.estimation.estimate import Estimate
-from sfumato.estimation.evidence import Evidence
+from sfumato.estimation.evidence import Evidence, crossed, paired
 from sfumato.estimation.moments import PowerSums
 from sfumato.estimation.supports.supports import Floats, Integers, Measured, Supports
 
@@ -49,12 +49,12 @@ class SummedEvidence(Evidence):
     shares: tuple[Share, ...]
 
     @cached_property
-    def total(self) -> NDArray[Any]:
-        return np.sum([share.factor * share.evidence.total for share in self.shares], axis=0)
+    def estimated(self) -> NDArray[Any]:
+        return np.sum([share.factor * share.evidence.estimated for share in self.shares], axis=0)
 
     @cached_property
-    def squares(self) -> NDArray[Any]:
-        noise = np.sum([share.factor**2 * share.evidence.squares for share in self.shares], axis=0)
+    def cell_variances(self) -> NDArray[Any]:
+        noise = self._noise(lambda part: part.cell_variances)
         return noise + self._spread * self._mass * (1 - self._mass)
 
     @property
@@ -63,34 +63,34 @@ class SummedEvidence(Evidence):
 
     @cached_property
     def _mass(self) -> NDArray[Any]:
-        return self.total / sum(share.people for share in self.shares)
+        return self.estimated / sum(share.people for share in self.shares)
 
     @cached_property
     def _spread(self) -> float:
         return float(sum((share.weight - 1) ** 2 * share.people for share in self.shares))
 
     def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
-        noise = [
-            share.factor**2 * share.evidence.covariances(first, second) for share in self.shares
-        ]
-        left, right = (weights.reshape(-1, weights.shape[-1]) for weights in (first, second))
-        mass = self._mass.reshape(-1)
-        within = mass @ (left * right) - (mass @ left) * (mass @ right)
-        return np.asarray(sum(noise) + self._spread * within)
+        noise = self._noise(lambda part: part.covariances(first, second))
+        return noise + self._between(paired, first, second)
 
     def variances(self, weights: NDArray[Any]) -> NDArray[Any]:
-        noise = [share.factor**2 * share.evidence.variances(weights) for share in self.shares]
-        flat, mass = weights.reshape(-1, weights.shape[-1]), self._mass.reshape(-1)
-        return np.asarray(sum(noise) + self._spread * (mass @ flat**2 - (mass @ flat) ** 2))
+        noise = self._noise(lambda part: part.variances(weights))
+        return noise + self._between(paired, weights, weights)
 
     def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
-        noise = np.sum(
-            [share.factor**2 * share.evidence.covariance_matrix(weights) for share in self.shares],
-            axis=0,
-        )
-        flat, mass = weights.reshape(-1, weights.shape[-1]), self._mass.reshape(-1)
-        sums = mass @ flat
-        return noise + self._spread * (flat.T @ (mass[:, None] * flat) - np.outer(sums, sums))
+        noise = self._noise(lambda part: part.covariance_matrix(weights))
+        return noise + self._between(crossed, weights, weights)
+
+    def _noise(self, of: Callable[[Evidence], NDArray[Any]]) -> NDArray[Any]:
+        """What the parts leave open, added."""
+        return np.sum([share.factor**2 * of(share.evidence) for share in self.shares], axis=0)
+
+    def _between(
+        self, product: Callable[..., NDArray[Any]], *weights: NDArray[Any]
+    ) -> NDArray[Any]:
+        """What letting some groups speak for others adds: that of people drawn from all."""
+        sums = [self._mass.reshape(1, -1) @ each.reshape(-1, each.shape[-1]) for each in weights]
+        return self._spread * (product(self._mass, *weights) - product(np.ones(1), *sums))
 
     def merged(self, axes: Sequence[int], merges: Sequence[Cells]) -> Evidence:
         return SummedEvidence(

@@ -147,7 +147,7 @@ class SmoothEvidence(Evidence):
         return found
 
     @cached_property
-    def total(self) -> NDArray[Any]:
+    def estimated(self) -> NDArray[Any]:
         if self.whole:
             return self.people.reshape(self.channel.inputs)
         means = np.stack([mean for mean, _ in self._grids])
@@ -225,7 +225,7 @@ class SmoothEvidence(Evidence):
         return np.asarray(self._told + self._open)
 
     @cached_property
-    def squares(self) -> NDArray[Any]:
+    def cell_variances(self) -> NDArray[Any]:
         return np.stack([np.diag(each) for each in self._covariances]).reshape(self.channel.inputs)
 
     def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
@@ -316,7 +316,7 @@ class GridSums:
             sums = np.stack([everyone, total - centre * everyone, np.zeros_like(total)], axis=-1)
             sums = sums.reshape(*self.asked.channel.inputs, 3)
             return np.moveaxis(sums, -2, self.axis) / self.copies
-        found, merges = self.evidence.total, self.asked.merges
+        found, merges = self.evidence.estimated, self.asked.merges
         flat = found.reshape(len(merges), -1)
         sums = np.einsum("gv,gkv,pv->gkp", flat, merges, self._powers(centre), optimize=True)
         sums = sums.reshape(*found.shape[:-1], *sums.shape[1:])

@@ -40,12 +40,12 @@ class DecodedEvidence(Evidence):
         return [(float(table.sum()), *self.channel.decode(table)) for table in tables]
 
     @cached_property
-    def total(self) -> NDArray[Any]:
+    def estimated(self) -> NDArray[Any]:
         found = [(everyone - held, held) for everyone, held, _ in self._groups]
         return np.array(found).reshape(self.channel.inputs)
 
     @cached_property
-    def squares(self) -> NDArray[Any]:
+    def cell_variances(self) -> NDArray[Any]:
         found = [(variance, variance) for _, _, variance in self._groups]
         return np.array(found).reshape(self.channel.inputs)
 
@@ -93,8 +93,8 @@ def expected_tally(counts: NDArray[Any], channel: Channel) -> Floats:
     errors are those of some law, which those of counts below 0 are not.
     """
     evidence = CountEvidence(counts, channel)
-    chance = float(np.mean(evidence.squares + np.maximum(evidence.total, 0.0)))
-    return np.asarray(channel.settle(counts).apply(smoothed(evidence.total, chance)))
+    chance = float(np.mean(evidence.cell_variances + np.maximum(evidence.estimated, 0.0)))
+    return np.asarray(channel.settle(counts).apply(smoothed(evidence.estimated, chance)))
 
 
 def smoothed(counts: NDArray[Any], variance: float) -> Floats:

@@ -60,14 +60,14 @@ class LawEvidence(Evidence):
         if not self.unbiased or self.counts.ndim < 2:
             return False
         alone = np.sqrt((self.spread[..., -self.unbiased :] ** 2).sum(axis=-1))
-        return bool((self.counts + 2 * np.sqrt(self.squares) < UNSEEN * alone).any())
+        return bool((self.counts + 2 * np.sqrt(self.cell_variances) < UNSEEN * alone).any())
 
     @cached_property
-    def total(self) -> NDArray[Any]:
+    def estimated(self) -> NDArray[Any]:
         return self.counts
 
     @cached_property
-    def squares(self) -> NDArray[Any]:
+    def cell_variances(self) -> NDArray[Any]:
         bound = self._least_open(self._most())
         scaled = self._scaled(
             self.spread.reshape(self.counts.size, -1).T, self.counts.ravel(), 1.0, bound

@@ -89,7 +89,7 @@ class NumberReports:
         channel = self.mechanism.observe_private((cells,)).channel
         assert isinstance(channel, Windowed)
         evidence = SmoothEvidence(self.counts, channel)
-        shares = evidence.total / self.people
+        shares = evidence.estimated / self.people
         spread = evidence.covariance_matrix(np.eye(cells.size)) / self.people**2
         kept = np.maximum(shares, 0.0)
         return shares, spread + (np.diag(kept) - np.outer(kept, kept)) / self.people
@@ -432,7 +432,7 @@ class LawOfCells:
             people = _within(self.law[..., None], others)[..., 0]
             counts, spread = people * self.rows, _within(self.spread, others) * self.rows
             seen = LawEvidence(counts, spread, None, TRIALS, self.unbiased)
-            for table in (people, np.sqrt(seen.squares) / self.rows):
+            for table in (people, np.sqrt(seen.cell_variances) / self.rows):
                 moved = np.tensordot(part.roots, table, axes=(1, axis))  # (asked, n, *others)
                 found.append(np.moveaxis(np.moveaxis(moved, 1, -1), 0, axis))
         return found

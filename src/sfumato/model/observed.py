@@ -142,7 +142,7 @@ class Answers:
         fixed = self.unbiased(axes)
         if fixed is None:
             return None
-        counts = self._least_squares(axes).total.ravel()
+        counts = self._least_squares(axes).estimated.ravel()
         share = clip_and_scale(counts, 1.0)
         chance = (np.diag(share) - np.outer(share, share)) / self.people
         every = tuple(range(len(axes)))

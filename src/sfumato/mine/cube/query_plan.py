@@ -305,8 +305,8 @@ def is_outside(estimate: Estimate) -> bool:
     if value.min(initial=0.0) >= 0:
         return False
     reach = -NormalDist().inv_cdf(0.0228 / max(1.0, value.size / 64))
-    squares = with_known_laws(estimate.evidence).squares
-    stderr = np.sqrt(np.maximum(squares, 0.0)) / estimate.copies
+    variances = with_known_laws(estimate.evidence).cell_variances
+    stderr = np.sqrt(np.maximum(variances, 0.0)) / estimate.copies
     return bool((value < -reach * stderr - 1e-9).any())
 
 

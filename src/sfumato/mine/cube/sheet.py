@@ -115,7 +115,7 @@ class Sheet:
             return tables.moments.covariance_matrix(stacked, centre)
         assert tables.counts is not None
         stacked = np.stack([line.weights for line in lines], axis=-1)
-        return tables.counts.evidence.covariance_matrix(stacked) / tables.counts.copies**2
+        return tables.counts.covariance_matrix(stacked)
 
     def answer(self, compute: Callable[[Sheet], Quantity]) -> Answer:
         """What is computed from linear estimates, with its standard error; without one where the
