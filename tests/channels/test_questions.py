@@ -8,21 +8,23 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sfumato.channels.dealt_questions import Question, Questions, System
 from sfumato.channels.linear import Design, LeastSquares
 from sfumato.channels.predicted import plain_variance
+from sfumato.channels.questionnaire_channel import Question, Questions, System
 from sfumato.errors import Unanswerable
+from sfumato.privacy.probability import ONE
 
 SHAPE = (2, 3, 2)
 GAMMA = 6.0
+TENTH = round(ONE / 10)
 QUESTIONS = (
-    Question((0,), 2, 0.1),
-    Question((0, 1), 6, 0.25),
-    Question((1, 2), 6, 0.25),
-    Question((0, 2), 4, 0.1),
-    Question((0, 1, 2), 5, 0.1, (0, 1, 2, 3, 4, 0, 2, 1, 4, 3, 0, 2)),
-    Question((0, 1, 2), 5, 0.1, (4, 0, 3, 1, 2, 0, 1, 1, 3, 2, 4, 0)),
-    Question((0, 1, 2), 5, 0.1, (1, 4, 4, 2, 0, 3, 3, 0, 2, 1, 3, 4)),
+    Question((0,), 2, TENTH),
+    Question((0, 1), 6, ONE // 4),
+    Question((1, 2), 6, ONE // 4),
+    Question((0, 2), 4, TENTH),
+    Question((0, 1, 2), 5, TENTH, (0, 1, 2, 3, 4, 0, 2, 1, 4, 3, 0, 2)),
+    Question((0, 1, 2), 5, TENTH, (4, 0, 3, 1, 2, 0, 1, 1, 3, 2, 4, 0)),
+    Question((0, 1, 2), 5, TENTH, (1, 4, 4, 2, 0, 3, 3, 0, 2, 1, 3, 4)),
 )
 SYSTEM = System(SHAPE, QUESTIONS, GAMMA)
 CELLS = list(product(*map(range, SHAPE)))
@@ -34,9 +36,9 @@ def law_of(question: Question) -> np.ndarray:  # (answers, records)
     result = np.empty((question.answers, len(CELLS)))
     for place, record in enumerate(CELLS):
         cell = 0
-        for axis in question.axes:
+        for axis in question.columns:
             cell = cell * SHAPE[axis] + record[axis]
-        true = cell if question.groups is None else question.groups[cell]
+        true = cell if question.map is None else question.map[cell]
         for answer in range(question.answers):
             weight = GAMMA if answer == true else 1.0
             result[answer, place] = weight / (GAMMA + question.answers - 1)
@@ -207,7 +209,7 @@ def test_the_closed_form_of_a_predicted_variance_is_that_of_least_squares(
     weights = np.random.default_rng(2).normal(size=shape)
     asked: dict[tuple[int, ...], dict[int, float]] = {}
     for question in plain.questions:
-        inside = tuple(place for place, axis in enumerate(axes) if axis in question.axes)
+        inside = tuple(place for place, axis in enumerate(axes) if axis in question.columns)
         if inside:
             own = asked.setdefault(inside, {})
             own[question.answers] = own.get(question.answers, 0.0) + question.share

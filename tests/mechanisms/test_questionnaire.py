@@ -12,15 +12,13 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from sfumato.channels import dealt_questions as questions
+from sfumato.channels import questionnaire_channel as questions
 from sfumato.channels.contrasts import Interactions
+from sfumato.channels.questionnaire_channel import Question
 from sfumato.domain import Category, Domain, Numeric
 from sfumato.errors import FileError, ParameterError, SchemaError, SfumatoError, Unanswerable
-from sfumato.mechanisms.questionnaire import Questionnaire
-from sfumato.mechanisms.questions import (
+from sfumato.mechanisms.question_choice import (
     MOST_CELLS,
-    ONE,
-    Asked,
     ample_folds,
     asked,
     by_order,
@@ -30,6 +28,7 @@ from sfumato.mechanisms.questions import (
     waste,
     whole_weights,
 )
+from sfumato.mechanisms.questionnaire import Questionnaire
 from sfumato.mechanisms.registry import from_spec
 from sfumato.mechanisms.shares import (
     Workload,
@@ -41,6 +40,7 @@ from sfumato.mechanisms.shares import (
     set_information,
 )
 from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.probability import ONE
 from sfumato.randomness import seeded
 from sfumato.source import Exact, perturb
 from sfumato.table import Table
@@ -402,7 +402,7 @@ def test_a_damaged_description_is_refused(change: object) -> None:
 
 def test_a_column_that_nobody_is_asked_about_is_refused() -> None:
     with pytest.raises(ParameterError, match="no question asks about c1"):
-        Questionnaire(wide(2, 2), Fraction(19), (Asked((0,), ONE, 2),))
+        Questionnaire(wide(2, 2), Fraction(19), (Question((0,), 2, ONE),))
 
 
 def test_a_cover_for_a_workload_leaves_out_what_has_too_many_cells() -> None:

@@ -16,8 +16,9 @@ from sfumato.domain import Category, Domain, Numeric
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.matrix import UserMatrix
 from sfumato.mechanisms.retention import Replaced, Retention
-from sfumato.mechanisms.weights import ONE, check_weights, integer_weights, threshold
+from sfumato.mechanisms.weights import check_weights, integer_weights, threshold
 from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.probability import ONE
 
 masses = arrays(
     np.float64, st.tuples(st.integers(1, 8), st.integers(1, 4)), elements=st.floats(0, 1)

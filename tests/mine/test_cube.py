@@ -777,7 +777,7 @@ def test_a_cell_is_outside_beyond_what_chance_explains(cells, reach):
     for far, outside in ((reach * 0.999, False), (reach * 1.001, True)):
         value = np.full(cells, 5.0)
         value[0] = -3 * far
-        evidence = SimpleNamespace(squares=np.full(cells, 36.0))
+        evidence = SimpleNamespace(cell_variances=np.full(cells, 36.0))
         assert is_outside(SimpleNamespace(value=value, evidence=evidence, copies=2)) == outside
 
 

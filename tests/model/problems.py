@@ -7,13 +7,15 @@ from itertools import product
 import numpy as np
 
 from sfumato.channels.contrasts import Interactions
-from sfumato.channels.dealt_questions import Question
+from sfumato.channels.questionnaire_channel import Question
 from sfumato.model.loglinear import Likelihood, LogLinear
 from sfumato.model.observed import Answers
+from sfumato.privacy.probability import ONE
 
 SHAPE = (2, 3, 4)
 ORDERED = (False, False, True)
 GAMMA = 8.0
+TENTH = round(ONE / 10)
 
 
 def planted(seed: int = 2) -> np.ndarray:
@@ -38,11 +40,11 @@ def questions() -> tuple[Question, ...]:
         fold[rng.permutation(24)] = np.arange(24) % 7
         folds.append(tuple(int(answer) for answer in fold))
     return (
-        *(Question((axis,), SHAPE[axis], 0.1) for axis in range(3)),
-        Question((0, 1), 6, 0.1),
-        Question((0, 2), 8, 0.1),
-        Question((1, 2), 12, 0.1),
-        *(Question((0, 1, 2), 7, 0.1, fold) for fold in folds),
+        *(Question((axis,), SHAPE[axis], TENTH) for axis in range(3)),
+        Question((0, 1), 6, TENTH),
+        Question((0, 2), 8, TENTH),
+        Question((1, 2), 12, TENTH),
+        *(Question((0, 1, 2), 7, TENTH, fold) for fold in folds),
     )
 
 
@@ -54,9 +56,9 @@ def cells_of(question: Question, shape: tuple[int, ...]) -> list[int]:
     answers = []
     for record in product(*map(range, shape)):
         cell = 0
-        for axis in question.axes:
+        for axis in question.columns:
             cell = cell * shape[axis] + record[axis]
-        answers.append(cell if question.groups is None else question.groups[cell])
+        answers.append(cell if question.map is None else question.map[cell])
     return answers
 
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels.channel import Channel
-from sfumato.channels.dealt_questions import Questions
 from sfumato.channels.dense import Dense
 from sfumato.channels.product import Product
+from sfumato.channels.questionnaire_channel import Questions
 from sfumato.channels.retain import Retain
 
 

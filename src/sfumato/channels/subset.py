@@ -64,7 +64,7 @@ class SubsetBits(ValueBits):
         return np.asarray(self._false @ weights + self.gain[:, None] * weights)
 
     def sqrt_factors(self, weights: Counts) -> Counts:
-        """Terms whose products sum to `second_moment`: the root of the second moments of each truth."""
+        """The root of the second moments of each truth."""
         roots = self._roots  # (truths, entries, entries)
         return np.einsum("uij,i...->uj...", roots, np.asarray(weights, dtype=np.float64))
 

@@ -27,7 +27,7 @@ from sfumato.cli.pages import with_origin
 from sfumato.cli.printing import print_json, print_notes, show, show_brief
 from sfumato.domain import Category, Domain, Numeric
 from sfumato.errors import ParameterError
-from sfumato.mechanisms.questions import columns_of, parts_of
+from sfumato.mechanisms.question_choice import columns_of, parts_of
 from sfumato.plan import PURPOSES, Plan, plan_release, privacy_curve
 from sfumato.result import save_view
 from sfumato.table import reader_of

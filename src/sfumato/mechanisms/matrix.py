@@ -28,8 +28,9 @@ from sfumato.mechanisms.sequential import DenseSums
 from sfumato.mechanisms.steps import Step, TableStep
 from sfumato.mechanisms.steps.cell_steps import pick_each, row_ends
 from sfumato.mechanisms.steps.step import joint_codes
-from sfumato.mechanisms.weights import ONE, check_weights, integer_weights
+from sfumato.mechanisms.weights import check_weights, integer_weights
 from sfumato.privacy.guarantee import Gamma, Guarantee
+from sfumato.privacy.probability import ONE
 from sfumato.randomness import Keystream
 from sfumato.untrusted import (
     MOST_MATRIX_BYTES,

@@ -13,11 +13,11 @@ from sfumato.domain import Domain, Numeric
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.in_rounds import NUMBER_SHARES, RoundDesign, SeriesSoFar
-from sfumato.mechanisms.questions import ONE
 from sfumato.mechanisms.registry import mechanism_class
 from sfumato.mechanisms.shares import most_information
 from sfumato.mechanisms.windows import values_of
 from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.probability import ONE
 
 SPARSE = 0.2  # the part of an even share of people below which what is left is no cell
 WAVES_LATER = 0.1  # the share who are asked about one number where others were before

@@ -20,8 +20,8 @@ from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.gamma_diagonal import check_cells
 from sfumato.mechanisms.parameters import KEEP, keep_of
 from sfumato.mechanisms.retention import Keep, thresholds
-from sfumato.mechanisms.weights import ONE
 from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.probability import ONE
 from sfumato.randomness import Keystream
 from sfumato.untrusted import Untrusted
 

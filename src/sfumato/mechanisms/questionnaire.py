@@ -15,21 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arguments import checked
-from sfumato.channels.dealt_questions import Questions, System
 from sfumato.channels.predicted import Plain, plain_variance
+from sfumato.channels.questionnaire_channel import Question, Questions, System
 from sfumato.domain import Category, Cells, Columns, Domain
 from sfumato.errors import ParameterError, SchemaError, Unanswerable, listing
 from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, is_public, safe_log
 from sfumato.mechanisms.capabilities import PartialScope, PredictsErrors
 from sfumato.mechanisms.gamma_diagonal import check_cells
 from sfumato.mechanisms.parameters import Option
-from sfumato.mechanisms.questions import (
+from sfumato.mechanisms.question_choice import (
     FEW_CELLS,
     FEW_COLUMNS,
     MOST_CELLS,
-    ONE,
     USUAL,
-    Asked,
     asked,
     by_order,
     cover,
@@ -46,6 +44,7 @@ from sfumato.mechanisms.shares import (
 from sfumato.mechanisms.steps import Deal, Kary, Step
 from sfumato.observation import CellTally, Observation
 from sfumato.privacy.guarantee import Gamma, Guarantee
+from sfumato.privacy.probability import ONE
 from sfumato.untrusted import Untrusted
 
 MOST_QUESTIONS = 1 << 14
@@ -103,7 +102,7 @@ class Questionnaire(Mechanism, PartialScope, PredictsErrors):
     )
     domain: Domain
     gamma: Gamma
-    questions: tuple[Asked, ...]
+    questions: tuple[Question, ...]
 
     def __post_init__(self) -> None:
         check_cells(self.name, self.domain)
@@ -234,8 +233,7 @@ class Questionnaire(Mechanism, PartialScope, PredictsErrors):
 
     @cached_property
     def _system(self) -> System:
-        asked = tuple(each.question for each in self.questions)
-        return System(self._private.shape, asked, float(self.gamma))
+        return System(self._private.shape, self.questions, float(self.gamma))
 
     @property
     def largest(self) -> int:
@@ -256,7 +254,7 @@ class Questionnaire(Mechanism, PartialScope, PredictsErrors):
                     "columns": [names[axis] for axis in each.columns],
                     "cells": math.prod(shape[axis] for axis in each.columns),
                     "answers": each.answers,
-                    "share": each.weight / ONE,
+                    "share": each.share,
                 }
                 for each in self.questions
             ]
@@ -317,7 +315,7 @@ class Questionnaire(Mechanism, PartialScope, PredictsErrors):
         """The least weight of a fold of each folded set of columns, were there no more folds than
         are needed: some of more may go unanswered.
         """
-        found: dict[frozenset[int], list[Asked]] = {}
+        found: dict[frozenset[int], list[Question]] = {}
         for each in self.questions:
             if each.map is not None:
                 found.setdefault(each.held, []).append(each)
@@ -402,7 +400,7 @@ class Questionnaire(Mechanism, PartialScope, PredictsErrors):
         return bool(folded) and not any(axes & each.held for each in self._unfolded)
 
     @cached_property
-    def _unfolded(self) -> list[Asked]:
+    def _unfolded(self) -> list[Question]:
         return [each for each in self.questions if each.map is None]
 
     def _plain(self, places: Sequence[int]) -> Plain:
@@ -414,7 +412,7 @@ class Questionnaire(Mechanism, PartialScope, PredictsErrors):
             inside = tuple(n for n, place in enumerate(places) if place in each.held)
             if inside:
                 own = found.setdefault(inside, {})
-                own[each.answers] = own.get(each.answers, 0.0) + each.weight / ONE
+                own[each.answers] = own.get(each.answers, 0.0) + each.share
         return found
 
     def _roughly(
@@ -450,7 +448,7 @@ class Questionnaire(Mechanism, PartialScope, PredictsErrors):
         shape, gamma = self._private.shape, float(self.gamma)
         sizes = [math.prod(shape[axis] for axis in each.columns) for each in self.questions]
         return [
-            (each.held, each.weight / ONE * information(gamma, each.answers, cells))
+            (each.held, each.share * information(gamma, each.answers, cells))
             for each, cells in zip(self.questions, sizes, strict=True)
         ]
 
@@ -489,7 +487,7 @@ class Questionnaire(Mechanism, PartialScope, PredictsErrors):
         return logs
 
     def _chances(
-        self, question: Asked, cells: Sequence[Cells], groups: Sequence[NDArray[Any]]
+        self, question: Question, cells: Sequence[Cells], groups: Sequence[NDArray[Any]]
     ) -> NDArray[Any] | None:  # (answers, groups)
         """P(answer | group), cells spread evenly within coarser ones; None where it
         says nothing.
@@ -518,7 +516,9 @@ class Questionnaire(Mechanism, PartialScope, PredictsErrors):
         return (1 + (gamma - 1) * chances) / (gamma + question.answers - 1)
 
 
-def check_question(place: int, question: Asked, shape: Sequence[int], names: Sequence[str]) -> None:
+def check_question(
+    place: int, question: Question, shape: Sequence[int], names: Sequence[str]
+) -> None:
     """Refuse a question that has nothing to ask, or a map that does not fit its columns."""
     columns, said = question.columns, f"question {place}"
     if not columns or list(columns) != sorted(set(columns)) or columns[-1] >= len(shape):
@@ -542,7 +542,7 @@ def check_question(place: int, question: Asked, shape: Sequence[int], names: Seq
         raise ParameterError(f"{said}, about {named}, is never dealt; give it a share above 0")
 
 
-def _needed(folds: Sequence[Asked]) -> int:
+def _needed(folds: Sequence[Question]) -> int:
     """How many folds of the same columns determine them."""
     return least_number(len(folds[0].map or ()), max(each.answers for each in folds))
 
@@ -616,7 +616,7 @@ def _simple(gamma: Fraction, answers: int) -> Fraction:
     return Fraction(math.floor(bounded * scale), scale)
 
 
-def _read(domain: Domain, entry: Untrusted) -> Asked:
+def _read(domain: Domain, entry: Untrusted) -> Question:
     """One question out of a file."""
     fields = entry.fields()
     names = fields["columns"].words()
@@ -630,7 +630,7 @@ def _read(domain: Domain, entry: Untrusted) -> Asked:
     weight = fields["weight"].whole(1, ONE)
     if "map" not in fields:
         cells = math.prod(domain.private.shape[axis] for axis in columns)
-        return Asked(columns, weight, cells)
+        return Question(columns, cells, weight)
     answers = fields["answers"].whole(2, MOST_CELLS)
     found = fields["map"].numbers(MOST_CELLS, least=0, highest=answers - 1)
-    return Asked(columns, weight, answers, tuple(int(each) for each in found))
+    return Question(columns, answers, weight, tuple(int(each) for each in found))

@@ -15,16 +15,18 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.channels.questionnaire_channel import Question
 from sfumato.domain import Attribute, Category, Cells, Columns, Domain, Numeric
 from sfumato.errors import ParameterError, SchemaError, Unanswerable, listing
 from sfumato.mechanisms.base import Within, check_kept, every_cell, is_public, safe_log
-from sfumato.mechanisms.questions import ONE, Asked, folds, whole_weights
+from sfumato.mechanisms.question_choice import folds, whole_weights
 from sfumato.mechanisms.shares import answers_of, information
 from sfumato.mechanisms.square_wave import SquareWave
 from sfumato.mechanisms.steps import Kary
 from sfumato.mechanisms.steps.step import Action
 from sfumato.observation import Observation
 from sfumato.privacy.guarantee import Guarantee
+from sfumato.privacy.probability import ONE
 from sfumato.untrusted import Untrusted
 
 WAVES = 0.4  # the share of people who are asked about one number
@@ -146,7 +148,7 @@ class Ranges(SquareWave):
     # What is asked.
 
     @cached_property
-    def pairs(self) -> tuple[Asked, ...]:
+    def pairs(self) -> tuple[Question, ...]:
         """The questions about two columns: for each pair whether both lie on the same side, then
         their cell, folded where there are many.
         """
@@ -156,7 +158,7 @@ class Ranges(SquareWave):
         left = ONE - self.waves
         ends = np.rint(np.cumsum(weights) / ONE * left).astype(np.int64)
         return tuple(
-            Asked(pair, int(weight), answers, fold)
+            Question(pair, answers, int(weight), fold)
             for (pair, answers, fold, _), weight in zip(
                 parts, np.diff(ends, prepend=0), strict=True
             )
@@ -317,7 +319,7 @@ class Ranges(SquareWave):
         return logs
 
     def _chances(
-        self, question: Asked, parts: Sequence[tuple[Cells, NDArray[Any]]]
+        self, question: Question, parts: Sequence[tuple[Cells, NDArray[Any]]]
     ) -> NDArray[Any]:  # (answers, groups)
         """P(answer | group), the numbers of each asked cell spread evenly."""
         laws = [

@@ -23,8 +23,9 @@ from sfumato.mechanisms.gamma_diagonal import check_cells
 from sfumato.mechanisms.parameters import KEEP, Option, each_or_all, keep_of
 from sfumato.mechanisms.steps import KeepOrDraw, Step
 from sfumato.mechanisms.steps.step import run_steps
-from sfumato.mechanisms.weights import ONE, check_weights, integer_weights, threshold
+from sfumato.mechanisms.weights import check_weights, integer_weights, threshold
 from sfumato.privacy.guarantee import Gamma, Guarantee
+from sfumato.privacy.probability import ONE
 from sfumato.randomness import Keystream
 from sfumato.untrusted import MOST_VALUES, Untrusted
 

@@ -13,9 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import ParameterError
-from sfumato.privacy.probability import check_number
-
-ONE = 1 << 32  # what the weights of a distribution sum to: one 32-bit draw decides
+from sfumato.privacy.probability import ONE, check_number
 
 
 def integer_weights(

@@ -16,19 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels import Channel, Windowed
-from sfumato.channels.dealt_questions import Question, Questions, System
+from sfumato.channels.questionnaire_channel import Question, Questions, System
 from sfumato.channels.window import Shape, standing_below
 from sfumato.domain import Attribute, Category, Cells, Columns, Domain, Numeric
 from sfumato.errors import ParameterError, SchemaError, Unanswerable, listing
 from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, is_public, safe_log
 from sfumato.mechanisms.capabilities import PartialScope, PredictsErrors
-from sfumato.mechanisms.questions import free_column, whole_weights
+from sfumato.mechanisms.question_choice import free_column, whole_weights
 from sfumato.mechanisms.shares import kary_variance, scattered
 from sfumato.mechanisms.steps import Deal, Step, Window
-from sfumato.mechanisms.steps.step import ONE, Action
+from sfumato.mechanisms.steps.step import Action
 from sfumato.mechanisms.weights import simple_below
 from sfumato.observation import CellTally, Observation
 from sfumato.privacy.guarantee import Gamma, Guarantee
+from sfumato.privacy.probability import ONE
 from sfumato.untrusted import Untrusted
 
 FINEST = 256  # values of the grid; a number with no more values has its own
@@ -268,8 +269,8 @@ class Windows(Mechanism, PartialScope, PredictsErrors):
     def _of_words(self, part: Cells) -> Channel:
         """What the answers say of words, which have no order: k-ary response undone."""
         place = self._private.index(part.attribute.name)
-        view = part.assign(np.arange(part.attribute.size)).astype(np.intp)
-        return Questions(self._words.within((place,)), (place,), view, (part.size,))
+        cell_of = part.assign(np.arange(part.attribute.size)).astype(np.intp)
+        return Questions(self._words.within((place,)), (place,), cell_of, (part.size,))
 
     @cached_property
     def _words(self) -> System:
@@ -277,9 +278,9 @@ class Windows(Mechanism, PartialScope, PredictsErrors):
         words = [place for place, a in enumerate(self._private) if isinstance(a, Category)]
         most = self.private_reports.attributes[-1].size
         asked = tuple(
-            Question((place,), self._private.shape[place], weight / ONE)
+            Question((place,), self._private.shape[place], weight)
             if place in words
-            else Question((), most, weight / ONE)
+            else Question((), most, weight)
             for place, weight in enumerate(self._weights)
         )
         return System(self._private.shape, asked, float(self.gamma))

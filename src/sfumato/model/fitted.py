@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arguments import checked, shown
-from sfumato.channels.dealt_questions import Questions
+from sfumato.channels.questionnaire_channel import Questions
 from sfumato.domain import Cells, Domain, Items
 from sfumato.engines.series import RoundSeries
 from sfumato.errors import ParameterError, Unanswerable

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sfumato.arguments import checked, shown
 from sfumato.channels.contrasts import Axes
-from sfumato.channels.dealt_questions import Questions
+from sfumato.channels.questionnaire_channel import Questions
 from sfumato.domain import Cells
 from sfumato.errors import FileError, Unanswerable
 from sfumato.files import OVERWRITE, write_whole, written

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from sfumato.channels.contrasts import Axes, Floats, Interactions
 from sfumato.channels.linear import Response
+from sfumato.channels.questionnaire_channel import Question
 from sfumato.channels.window import Windowed
 from sfumato.domain import Attribute, Cells, Domain, Numeric
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.smooth import SmoothEvidence
-from sfumato.mechanisms.questions import Asked
 from sfumato.mechanisms.ranges import cells_from, joined_starts
 from sfumato.memory import Recent
 from sfumato.model.laplace import ORDER, TRIALS
@@ -120,7 +120,9 @@ class NumberReports:
     def unbiased(self, axes: Axes) -> Floats | None:
         return None  # the measurements of any numbers are all that the reports say of them
 
-    def _answered(self, question: Asked, counts: Floats, inside: Axes) -> tuple[Floats, Response]:
+    def _answered(
+        self, question: Question, counts: Floats, inside: Axes
+    ) -> tuple[Floats, Response]:
         """The counts of answers about two columns, summed to those that are asked about."""
         gamma, groups = float(self.mechanism.gamma), question.map
         if len(inside) == 1:

@@ -13,9 +13,9 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from sfumato.channels.contrasts import Axes, Floats, Interactions
-from sfumato.channels.dealt_questions import Question, Questions, System, pools_of
 from sfumato.channels.linear import Response
 from sfumato.channels.margins import margin_consistent
+from sfumato.channels.questionnaire_channel import Question, Questions, System, pools_of
 from sfumato.domain import Cells
 from sfumato.errors import Unanswerable
 from sfumato.estimation.adjust import clip_and_scale
@@ -100,7 +100,7 @@ class Answers:
 
     def held(self, axes: Axes) -> bool:
         own = {axis - self.public for axis in axes if axis >= self.public}
-        return any(own <= set(question.axes) for question in self.questions)
+        return any(own <= question.held for question in self.questions)
 
     def masses(self, axes: Axes) -> Floats:
         rest = tuple(axis for axis in range(self.public) if axis not in axes)
@@ -117,7 +117,7 @@ class Answers:
     def _says(self, axes: Axes) -> tuple[Measurement | Reconstruction, ...]:
         wanted = sum(1 << axis - self.public for axis in axes if axis >= self.public)
         beyond = any(
-            question.groups is not None and question.bits & wanted not in (0, question.bits)
+            question.map is not None and question.bits & wanted not in (0, question.bits)
             for question in self.questions
         )
         every = self._reconstructed(axes) if beyond else None
@@ -132,7 +132,7 @@ class Answers:
             inside = tuple(axis + self.public for axis in pool.axes)
             cells = math.prod(self.shape[axis] for axis in inside)
             counts = np.sum([self._counts(number, inside, shown) for number in numbers], axis=0)
-            response = Response.kary(self.gamma, pool.answers, cells, pool.groups)
+            response = Response.kary(self.gamma, pool.answers, cells, pool.map)
             places = tuple(axes.index(axis) for axis in (*shown, *inside))
             found.append(Measurement.answered(places, counts, response))
         return tuple(found)
@@ -189,12 +189,12 @@ class Answers:
             question = self.questions[number]
             rest = tuple(axis for axis in range(self.public) if axis not in shown)
             counts = self.counts[..., number, : question.answers].sum(axis=rest)
-            if question.groups is None:
-                sizes = [self.shape[axis + self.public] for axis in question.axes]
+            if question.map is None:
+                sizes = [self.shape[axis + self.public] for axis in question.columns]
                 counts = counts.reshape(*counts.shape[:-1], *sizes)
                 gone = tuple(
                     len(shown) + place
-                    for place, axis in enumerate(question.axes)
+                    for place, axis in enumerate(question.columns)
                     if axis + self.public not in inside
                 )
                 counts = counts.sum(axis=gone)

@@ -1,4 +1,4 @@
-"""Checks that a number is a probability, with the message a caller can act on."""
+"""Probabilities as integer weights, and checks with the message a caller can act on."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from numbers import Integral, Real
 
 from sfumato.arguments import shown
 from sfumato.errors import ParameterError
+
+ONE = 1 << 32  # what the weights of a distribution sum to: one 32-bit word decides
 
 
 def check_number(name: str, value: object, kind: type = Real) -> None:

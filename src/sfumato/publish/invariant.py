@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import EstimationError, ParameterError
-from sfumato.mechanisms.weights import ONE, integer_weights
+from sfumato.mechanisms.weights import integer_weights
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.publish.limits import MOST_BEST_VALUES
+from sfumato.privacy.probability import ONE
 from sfumato.randomness import Keystream
 
 __all__ = ["InvariantMatrix"]

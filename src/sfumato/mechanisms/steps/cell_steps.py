@@ -18,7 +18,6 @@ from sfumato.domain import Codes, Columns, code_dtype, codes_of
 from sfumato.mechanisms.steps.draws import Draws
 from sfumato.mechanisms.steps.step import (
     LARGEST,
-    ONE,
     Action,
     Big,
     Column,
@@ -33,6 +32,7 @@ from sfumato.mechanisms.steps.step import (
     split,
 )
 from sfumato.privacy.guarantee import Gamma
+from sfumato.privacy.probability import ONE
 from sfumato.randomness import Keystream
 from sfumato.untrusted import shown
 

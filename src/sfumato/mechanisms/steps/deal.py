@@ -14,8 +14,9 @@ from sfumato.bits import Bits
 from sfumato.domain import Codes, Columns, one_after_another
 from sfumato.mechanisms.steps.allocation import Allocation
 from sfumato.mechanisms.steps.draws import Draws
-from sfumato.mechanisms.steps.step import ONE, Action, Column, Ints, Shows, Step, Value
+from sfumato.mechanisms.steps.step import Action, Column, Ints, Shows, Step, Value
 from sfumato.privacy.guarantee import Gamma
+from sfumato.privacy.probability import ONE
 from sfumato.randomness import Keystream
 
 QUESTION_WORK = 1 << 7  # to read and check one more question

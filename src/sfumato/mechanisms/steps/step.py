@@ -21,7 +21,6 @@ from sfumato.mechanisms.steps.draws import Draws
 from sfumato.privacy.guarantee import Gamma
 from sfumato.randomness import Keystream
 
-ONE = 1 << 32  # what weights sum to where one 32-bit word decides
 LARGEST = 1 << 53  # whole numbers below this are exact in JavaScript, and so are their sums
 DIGITS = re.compile("[0-9]{1,20}")  # of a number of up to 64 bits
 MOST_WORK = 1 << 22  # turns of loops that a program may ask of a device before it has answered

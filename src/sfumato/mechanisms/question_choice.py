@@ -7,23 +7,22 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import combinations
 from typing import TypeVar
 
 import numpy as np
 
 from sfumato.channels.contrasts import Axes, Floats
-from sfumato.channels.dealt_questions import Question
+from sfumato.channels.questionnaire_channel import Question
 from sfumato.domain import Domain
 from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.mechanisms.shares import Workload, answers_of, best_shares, identity_limit
+from sfumato.privacy.probability import ONE
 from sfumato.randomness import seeded
 
 K = TypeVar("K")
 
-ONE = 1 << 32  # the sum of the weights by which questions are dealt
 ORDERS = {"singles": 1, "pairs": 2, "triples": 3}
 USUAL = {1: 0.1, 2: 0.5, 3: 0.4}  # shares by order, for few columns
 FEW_COLUMNS, FEW_CELLS = 8, 10_000
@@ -34,31 +33,9 @@ AMPLE = 4.0  # the same, from which there are enough
 NEGLIGIBLE = 1e-4  # a share below this is not worth a question
 
 
-@dataclass(frozen=True)
-class Asked:
-    """One question: its columns (their places among the private ones, ascending), the weight by
-    which it is dealt, and the public map from their cells to answers, where there is one.
-    """
-
-    columns: Axes
-    weight: int
-    answers: int
-    map: tuple[int, ...] | None = None
-
-    @property
-    def question(self) -> Question:
-        """The same, for its channel."""
-        return Question(self.columns, self.answers, self.weight / ONE, self.map)
-
-    @cached_property
-    def held(self) -> frozenset[int]:
-        """The columns, to be compared with others."""
-        return frozenset(self.columns)
-
-
 def asked(
     sets: Sequence[Axes], shares: Sequence[float], shape: Sequence[int], gamma: float
-) -> tuple[Asked, ...]:
+) -> tuple[Question, ...]:
     """Questions about these sets of columns with these shares: large ones folded several ways."""
     parts = []
     for axes, share in zip(sets, shares, strict=True):
@@ -68,7 +45,7 @@ def asked(
         parts += [(axes, share / len(maps), answers, each) for each in maps]
     weights = whole_weights([share for _, share, _, _ in parts])
     return tuple(
-        Asked(axes, weight, answers, each)
+        Question(axes, answers, weight, each)
         for (axes, _, answers, each), weight in zip(parts, weights, strict=True)
         if weight
     )

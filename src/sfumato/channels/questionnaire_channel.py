@@ -24,6 +24,7 @@ from sfumato.channels.contrasts import Axes, Floats, Interactions
 from sfumato.channels.linear import Block, Design, LeastSquares, Response
 from sfumato.errors import Unanswerable
 from sfumato.memory import Recent
+from sfumato.privacy.probability import ONE
 
 FULL = 2000  # features up to which all questions are solved together; beyond, the asked axes' own
 MOST_WORK = 20_000_000_000  # features³ × groups, beyond which every answer would take seconds
@@ -33,21 +34,33 @@ PSEUDO_COUNT = 1.0  # per answer, shrinking fitted chances towards uniform
 
 @dataclass(frozen=True)
 class Question:
-    """Some axes (ascending) asked at once, and how their cells are answered.
+    """Some columns (their places among the private ones, ascending) asked at once, how their cells
+    are answered, and the weight by which it is dealt.
 
-    `groups` is the public map from cells to answers; without it every cell is an answer. Cells are
-    numbered with the last axis changing fastest. A question without axes is about something else.
+    `map` is the public one from cells to answers; without it every cell is an answer. Cells are
+    numbered with the last column changing fastest. A question without columns is about something
+    else.
     """
 
-    axes: Axes
+    columns: Axes
     answers: int
-    share: float
-    groups: tuple[int, ...] | None = None
+    weight: int  # of 2^32
+    map: tuple[int, ...] | None = None
+
+    @property
+    def share(self) -> float:
+        """Of the people, that is dealt it."""
+        return self.weight / ONE
+
+    @cached_property
+    def held(self) -> frozenset[int]:
+        """The columns, to be compared with others."""
+        return frozenset(self.columns)
 
     @cached_property
     def bits(self) -> int:
-        """The axes, as bits: sets of them are compared many times."""
-        return _bits(self.axes)
+        """The same as bits, where sets are compared many times."""
+        return _bits(self.columns)
 
 
 class Pool(NamedTuple):
@@ -55,7 +68,7 @@ class Pool(NamedTuple):
 
     axes: Axes
     answers: int
-    groups: tuple[int, ...] | None
+    map: tuple[int, ...] | None
 
 
 def pools_of(
@@ -71,12 +84,12 @@ def pools_of(
     found: dict[tuple[int, int, Any], list[int]] = {}
     for place, question in enumerate(questions):
         inside = question.bits & wanted
-        whole = inside == question.bits or question.groups is None
+        whole = inside == question.bits or question.map is None
         if inside and whole and question.bits & needed == needed:
-            found.setdefault((inside, question.answers, question.groups), []).append(place)
+            found.setdefault((inside, question.answers, question.map), []).append(place)
     return {
-        Pool(tuple(a for a in range(bits.bit_length()) if bits >> a & 1), answers, groups): places
-        for (bits, answers, groups), places in sorted(found.items(), key=lambda each: each[0][0])
+        Pool(tuple(a for a in range(bits.bit_length()) if bits >> a & 1), answers, map_): places
+        for (bits, answers, map_), places in sorted(found.items(), key=lambda each: each[0][0])
     }
 
 
@@ -89,7 +102,7 @@ class System:
     """What the answers to questions say of the interactions of some axes, as a design whose rows
     are answers, or several that say the same.
 
-    >>> coins = System((2, 2), (Question((0, 1), 4, 1.0),), 3.0)
+    >>> coins = System((2, 2), (Question((0, 1), 4, ONE),), 3.0)
     >>> coins.interactions.sets, coins.design.offset.tolist()
     (((0,), (1,), (0, 1)), [0.25, 0.25, 0.25, 0.25])
     """
@@ -155,7 +168,7 @@ class System:
     def _responses(self) -> list[Response]:
         """What the answers of each pool are to the cells of its axes."""
         return [
-            Response.kary(self.gamma, pool.answers, self.interactions.cells(pool.axes), pool.groups)
+            Response.kary(self.gamma, pool.answers, self.interactions.cells(pool.axes), pool.map)
             for pool in self._pools
         ]
 
@@ -174,12 +187,12 @@ class System:
         return np.array([response.answers for response in self._responses], np.intp)
 
     @cached_property
-    def pool(self) -> NDArray[np.intp]:  # (rows,)
+    def pool_of_row(self) -> NDArray[np.intp]:  # (rows,)
         """The pool of each row."""
         return np.repeat(np.arange(len(self._sizes)), self._sizes)
 
     @cached_property
-    def pool_of(self) -> NDArray[np.intp]:  # (questions,)
+    def pool_of_question(self) -> NDArray[np.intp]:  # (questions,)
         """The pool of each question, -1 where it says nothing."""
         result = np.full(len(self.questions), -1)
         for pool, places in enumerate(self._pools.values()):
@@ -198,11 +211,11 @@ class System:
         return result
 
     @cached_property
-    def alike(self) -> Floats:  # (questions, answers)
+    def multiplicity(self) -> Floats:  # (questions, answers)
         """How many answers of its question share each entry's row; 1 where it is in none."""
         result = np.ones(self.row_of.shape)
         for place, rows in enumerate(self.row_of):
-            if self.pool_of[place] >= 0:
+            if self.pool_of_question[place] >= 0:
                 known = rows >= 0
                 result[place, known] = np.bincount(rows[known])[rows[known]]
         return result
@@ -210,17 +223,17 @@ class System:
     def gathered(self, tally: Floats) -> Floats:  # (questions, answers) -> (rows,)
         """A tally of questions and answers, counted by rows."""
         known = self.row_of >= 0
-        return np.bincount(self.row_of[known], tally[known], minlength=len(self.pool))
+        return np.bincount(self.row_of[known], tally[known], minlength=len(self.pool_of_row))
 
     def summed(self, rows: Floats) -> Floats:  # (rows,) -> (rows,)
         """The sum over all rows of the same pool, at each of them."""
-        return np.bincount(self.pool, rows, minlength=len(self._sizes))[self.pool]
+        return np.bincount(self.pool_of_row, rows, minlength=len(self._sizes))[self.pool_of_row]
 
     @cached_property
     def planned(self) -> LeastSquares:
         """The least squares of a tally that is not yet known: planned shares, all cells equal."""
         shares = [sum(self.questions[q].share for q in each) for each in self._pools.values()]
-        return LeastSquares(self.design, np.array(shares)[self.pool], self.design.offset)
+        return LeastSquares(self.design, np.array(shares)[self.pool_of_row], self.design.offset)
 
     def solved(self, tally: Floats) -> LeastSquares:  # (questions, answers)
         """The least squares of a tally: weights from equal cells first, then from what
@@ -238,21 +251,21 @@ class System:
         certainty does, and the nearer to equal cells the fewer people were asked. Answers that
         hardly anyone gave would else have hardly any error.
         """
-        least = np.array([response.base for response in self._responses])[self.pool]
-        gain = np.array([response.gain for response in self._responses])[self.pool]
+        least = np.array([response.base for response in self._responses])[self.pool_of_row]
+        gain = np.array([response.gain for response in self._responses])[self.pool_of_row]
         bounded = np.clip(chances, least, least + gain)
         bounded /= self.summed(bounded)
-        equal = PSEUDO_COUNT * self._sizes[self.pool]
+        equal = PSEUDO_COUNT * self._sizes[self.pool_of_row]
         return (people * bounded + equal * self.design.offset) / (people + equal)
 
 
 def _cells_within(question: Question, axes: Axes, shape: tuple[int, ...]) -> NDArray[np.intp]:
     """For each answer of a question, its cell of some of the question's axes."""
-    if question.groups is not None or axes == question.axes:
+    if question.map is not None or axes == question.columns:
         return np.arange(question.answers)
-    sizes = [shape[axis] for axis in question.axes]
+    sizes = [shape[axis] for axis in question.columns]
     codes = np.unravel_index(np.arange(question.answers), sizes)
-    kept = [codes[question.axes.index(axis)] for axis in axes]
+    kept = [codes[question.columns.index(axis)] for axis in axes]
     return np.ravel_multi_index(kept, [shape[axis] for axis in axes])
 
 
@@ -261,18 +274,18 @@ class Questions(Dealt):
     """From cells of some axes to (question, answer), by generalised least squares over everything
     that was answered.
 
-    `view` says which asked cell each cell of the axes belongs to, so the asked cells may be coarse
-    and in any order. Columns that every report states as they are stand first (`known`): people
-    are counted and solved for within each of their cells. Axes that are not asked count as spread
-    evenly in `apply`; `solve` undoes it whatever they are.
+    `cell_of` says which asked cell each cell of the axes belongs to, so the asked cells may be
+    coarse and in any order. Columns that every report states as they are stand first
+    (`public_shape`): people are counted and solved for within each of their cells. Axes that are
+    not asked count as spread evenly in `apply`; `solve` undoes it whatever they are.
     """
 
     system: System
     axes: Axes  # ascending
-    view: NDArray[np.intp]  # (cells of the axes,)
-    shown: tuple[int, ...]  # the shape of the asked cells
-    known: tuple[int, ...] = ()
-    tally: NDArray[Any] | None = None  # (known cells, questions, answers), once it is settled
+    cell_of: NDArray[np.intp]  # (cells of the axes,)
+    cell_shape: tuple[int, ...]  # the shape of the asked cells
+    public_shape: tuple[int, ...] = ()
+    tally: NDArray[Any] | None = None  # (public cells, questions, answers), once it is settled
 
     def predicted_variance(
         self, weights: Counts, truth: Counts, order: int | None = None
@@ -294,30 +307,32 @@ class Questions(Dealt):
     @property
     def held(self) -> bool:
         """Whether some question held the axes together."""
-        return any(set(self.axes) <= set(question.axes) for question in self.system.questions)
+        return any(question.held.issuperset(self.axes) for question in self.system.questions)
 
     @property
     def inputs(self) -> tuple[int, ...]:
-        return (*self.known, *self.shown)
+        return (*self.public_shape, *self.cell_shape)
 
     @property
     def outputs(self) -> tuple[int, ...]:
-        return (*self.known, len(self.system.questions), self.system.answers)
+        return (*self.public_shape, len(self.system.questions), self.system.answers)
 
     @property
     def closed(self) -> NDArray[np.bool_]:
-        fine = len(set(self.view.tolist())) == len(self.view)
+        fine = len(set(self.cell_of.tolist())) == len(self.cell_of)
         own = np.zeros((len(self.system.questions), self.system.answers), dtype=bool)
         for place, question in enumerate(self.system.questions):
-            inside = fine and question.axes and set(question.axes) <= set(self.axes)
+            inside = fine and question.columns and question.held <= set(self.axes)
             own[place] = bool(inside) or np.arange(self.system.answers) >= question.answers
         return np.broadcast_to(own, self.outputs)
 
     def beside(self, shape: tuple[int, ...]) -> Questions:
-        return replace(self, known=(*shape, *self.known))
+        return replace(self, public_shape=(*shape, *self.public_shape))
 
     def settle(self, counts: Counts) -> Questions:
-        tally = np.asarray(counts, dtype=np.float64).reshape(-1, *self.outputs[len(self.known) :])
+        tally = np.asarray(counts, dtype=np.float64).reshape(
+            -1, *self.outputs[len(self.public_shape) :]
+        )
         for system in self._systems():
             channel = replace(self, system=system, tally=tally)
             if all(channel._determined(place) for place in range(len(tally))):
@@ -325,7 +340,7 @@ class Questions(Dealt):
         short = sum(not channel._determined(place) for place in range(len(tally)))
         raise Unanswerable(
             f"the reports do not determine these cells in {short} of {len(tally)} groups of people"
-            if self.known
+            if self.public_shape
             else "the reports do not determine these cells: too few people were asked about them",
             hint="merge small groups, ask about fewer columns, or fit a model",
         )
@@ -334,7 +349,7 @@ class Questions(Dealt):
         """The systems that may tell these axes, each made where those before did not do. That of
         all questions comes first, for it tells most, unless it would be solved for many groups.
         """
-        work = math.prod(self.known) * self.system.interactions.size**3
+        work = math.prod(self.public_shape) * self.system.interactions.size**3
         if work <= MOST_WORK:
             yield self.system
         for narrower in (self.system.within, self.system.around):
@@ -351,25 +366,27 @@ class Questions(Dealt):
 
     @cached_property
     def _solutions(self) -> list[LeastSquares]:
-        """The least squares of each cell of the known columns."""
+        """The least squares of each cell of the public columns."""
         if not self.held:
             raise Unanswerable(
                 f"no question held {len(self.axes)} such columns together",
                 hint="ask about fewer columns, or fit a model",
             )
         if self.tally is None:
-            return [self.system.planned] * math.prod(self.known)
+            return [self.system.planned] * math.prod(self.public_shape)
         return [self.system.solved(part) for part in self.tally]
 
     @cached_property
-    def _people(self) -> Floats:  # (known cells, questions)
+    def _people(self) -> Floats:  # (public cells, questions)
         """Who got each question, or its share where nobody was asked yet."""
         if self.tally is None:
-            return np.tile([q.share for q in self.system.questions], (math.prod(self.known), 1))
+            return np.tile(
+                [q.share for q in self.system.questions], (math.prod(self.public_shape), 1)
+            )
         return np.asarray(self.tally.sum(axis=2))
 
     @cached_property
-    def _shares(self) -> Floats:  # (known cells, questions)
+    def _shares(self) -> Floats:  # (public cells, questions)
         return self._people / np.maximum(self._people.sum(axis=1, keepdims=True), 1e-300)
 
     @cached_property
@@ -378,10 +395,10 @@ class Questions(Dealt):
         share where all cells are equally likely.
         """
         matrix, places = self.system.interactions.features(self.axes)
-        asked, cells = math.prod(self.shown), len(matrix)
+        asked, cells = math.prod(self.cell_shape), len(matrix)
         sums = np.zeros((asked, matrix.shape[1]))
-        np.add.at(sums, self.view, matrix / cells)
-        return places, sums.T, np.bincount(self.view, minlength=asked) / cells
+        np.add.at(sums, self.cell_of, matrix / cells)
+        return places, sums.T, np.bincount(self.cell_of, minlength=asked) / cells
 
     @cached_property
     def _expected(self) -> Floats:  # (questions, answers, asked cells)
@@ -390,9 +407,9 @@ class Questions(Dealt):
         means = np.zeros((system.interactions.size, len(even)))
         means[places] = sums / even
         rows = system.design.offset[:, None] + system.design.apply(means)
-        result = rows[system.row_of] / system.alike[:, :, None]
+        result = rows[system.row_of] / system.multiplicity[:, :, None]
         for place, question in enumerate(system.questions):
-            if system.pool_of[place] < 0:
+            if system.pool_of_question[place] < 0:
                 result[place] = 1 / question.answers
             result[place, question.answers :] = 0.0
         return result
@@ -407,9 +424,9 @@ class Questions(Dealt):
         result = np.einsum("kq,qac,kqab->kcb", self._shares, self._expected, table, optimize=True)
         return unbatched(result, weights, self.outputs, self.inputs)
 
-    def _entries(self, weights: Counts) -> Floats:  # (known, questions, answers, batch)
+    def _entries(self, weights: Counts) -> Floats:  # (public, questions, answers, batch)
         flat = batched(weights, self.outputs)
-        return flat.reshape(len(self._shares), *self.outputs[len(self.known) :], -1)
+        return flat.reshape(len(self._shares), *self.outputs[len(self.public_shape) :], -1)
 
     def solve(self, counts: Counts) -> Counts:
         table = self._entries(counts)
@@ -444,9 +461,9 @@ class Questions(Dealt):
         people = float(self._people[place].sum()) or 1.0
         each = np.maximum(solution.people, 1e-300) / people
         rows, mean = self._at(place)
-        means = np.zeros((system.pool[-1] + 1, influence.shape[1]))
-        np.add.at(means, system.pool, influence * rows[:, None])
-        moved = (influence - means[system.pool]) / each[:, None]
+        means = np.zeros((system.pool_of_row[-1] + 1, influence.shape[1]))
+        np.add.at(means, system.pool_of_row, influence * rows[:, None])
+        moved = (influence - means[system.pool_of_row]) / each[:, None]
         known = system.row_of.reshape(-1, 1) >= 0
         return np.where(known, moved[system.row_of.ravel()], 0.0) + mean @ weights
 
@@ -466,7 +483,7 @@ class Questions(Dealt):
         table = np.array(self._entries(counts)[..., 0])
         known = self.system.row_of >= 0
         for place, solution in enumerate(self._solutions):
-            chances = solution.chances[self.system.row_of] / self.system.alike
+            chances = solution.chances[self.system.row_of] / self.system.multiplicity
             asked = table[place].sum(axis=1, keepdims=True)
             table[place] = np.where(known, asked * chances, table[place])
         return table.reshape(self.outputs)
