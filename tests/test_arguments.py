@@ -768,12 +768,10 @@ def of_mechanisms(folder: Path) -> dict[str, Call]:
             f"{name}.promising": (kind.promising, {"guarantee": guarantee, "domain": domain}),
             f"{name}.remarks": (mechanism.remarks, {"given": {}}),
         }
-        if mechanism.prediction is not None:
-            asked = {"cells": cells, "weights": np.ones(shape), "shares": np.full(shape, 1 / 8)}
-            made[f"{name}.predicted_variance"] = (mechanism.predicted_variance, asked)
-        if mechanism.scope is not None:
-            asked = {"names": [domain.axes[0].name], "people": 1000.0}
-            made[f"{name}.tells"] = (mechanism.tells, asked)
+        asked = {"cells": cells, "weights": np.ones(shape), "shares": np.full(shape, 1 / 8)}
+        made[f"{name}.predicted_variance"] = (mechanism.predicted_variance, asked)
+        asked = {"names": [domain.axes[0].name], "people": 1000.0}
+        made[f"{name}.tells"] = (mechanism.tells, asked)
         if hasattr(kind, "item_channel"):
             made[f"{name}.item_channel"] = (mechanism.item_channel, {"items": [0]})
     shop, sex = thing("shop"), thing("domain").project(["sex"])

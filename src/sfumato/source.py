@@ -475,11 +475,10 @@ class Release(CountedSource, Tabular):
 
     def supports(self) -> Supports:
         symbols, law = self.mechanism.symbol_law, self.mechanism.item_law
-        scope = self.mechanism.scope
         if symbols is not None:
             return self._symbol_supports(symbols)
         if law is None:
-            return self._tabulated(exact=False, longest=scope.at_once if scope else None)
+            return self._tabulated(exact=False, longest=self.mechanism.at_once)
         if isinstance(law, FlipLaw):
             return self._flipped_supports(law)
         return self._tabulated(False, law.cutoff) if self._public else self._cut_supports(law)

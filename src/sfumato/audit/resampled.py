@@ -46,11 +46,11 @@ def tally_checks(paired: Paired) -> list[Check]:
     """Whether reports, true cell by true cell, are tallied as the observation says."""
     columns = [part for a in paired.private for part in judged_parts(a)][:MOST_COLUMNS]
     questions: list[Sequence[Cells]] = [(part,) for part in columns]
-    scope = paired.mechanism.scope
-    if scope is None:
+    together = paired.mechanism.together
+    if together is None:
         questions += pairwise(columns)
     else:
-        sets = [names for names in scope.together if len(names) > 1]
+        sets = [names for names in together if len(names) > 1]
         questions += [
             [judged_cells(paired.private[name]) for name in names] for names in sets[:MOST_SETS]
         ]

@@ -206,8 +206,7 @@ def _length_notes(source: Source, found: Itemsets, asked: int | None) -> list[st
     longest = found.supports.longest
     if longest is None or (asked is not None and asked <= longest) or not len(found):
         return []
-    scope = source.mechanism.scope if isinstance(source, Release) else None
-    if scope is not None and scope.at_once is not None:
+    if isinstance(source, Release) and source.mechanism.at_once is not None:
         return [f"itemsets of more than {longest} need a model: add --fit"]
     if found.round is not None:
         return [

@@ -121,13 +121,12 @@ class CampaignTally:
     @cached_property
     def _sets(self) -> tuple[Standing, ...]:
         """Every column, or where a report speaks of a few columns only, every such set of them."""
-        scope = self.mechanism.scope
-        if scope is None:
+        together = self.mechanism.together
+        if together is None:
             return self.singles
         domain = self.mechanism.domain
         found = [
-            tuple(shown_cells(domain, name) for name in names)
-            for names in scope.together[:MOST_SETS]
+            tuple(shown_cells(domain, name) for name in names) for names in together[:MOST_SETS]
         ]
         return tuple(self._standing(cells) for cells in found)
 

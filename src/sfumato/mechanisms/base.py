@@ -18,7 +18,6 @@ from sfumato.channels import Channel, NotLumpableError, Product, Retain
 from sfumato.channels.channel import has_known_laws
 from sfumato.domain import Cells, Columns, Domain
 from sfumato.errors import DataError, ParameterError, PrivacyError, Unanswerable, listing
-from sfumato.mechanisms.capabilities import PartialScope, PredictsErrors
 from sfumato.mechanisms.in_rounds import RoundDesign
 from sfumato.mechanisms.parameters import Option, Supports, check_given
 from sfumato.mechanisms.program import Program, with_public
@@ -35,14 +34,9 @@ SHOWN = 200  # letters of a parameter where a mechanism is looked at
 TYPICAL_BASKET = 6  # the items of a basket where a choice or a plan must take some number
 
 
-@checked
-class Mechanism(ABC, Shown):
-    """How a record is randomised; its privacy, standard errors, plan and place in the collector
-    follow from the channel.
-
-    A subclass is a frozen dataclass with a `domain` (the true records as the mechanism sees them:
-    cells, numbers or baskets) and its parameters, checked and rounded towards privacy on
-    construction. It sees only the private columns: public ones pass beside it unchanged.
+class Declared:
+    """What a mechanism states of itself: by an attribute where it is so for all of its kind, by a
+    property where it follows from the parameters.
     """
 
     name: ClassVar[str]  # as on the command line and in files
@@ -53,6 +47,58 @@ class Mechanism(ABC, Shown):
     rounds: ClassVar[RoundDesign | None] = None  # the series of which it is a round, if any
     in_rounds: ClassVar[bool] = False  # whether it stands for all rounds of a series, in a plan
     domain: Domain
+
+    @property
+    def needs_all_rows(self) -> bool:
+        """Whether a record cannot be randomised without the others, so no file can be streamed."""
+        return False
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What this mechanism does not protect, in plain words."""
+        return ()
+
+    @property
+    def together(self) -> tuple[tuple[str, ...], ...] | None:
+        """The sets of private columns that single reports speak of; None where each speaks of
+        all.
+        """
+        return None
+
+    @property
+    def at_once(self) -> int | None:
+        """The most private columns of which any can be asked about together; None where nothing
+        but what was asked sets a limit.
+        """
+        return None
+
+    @property
+    def joins_by_model(self) -> bool:
+        """Whether what it says of columns together is told by a fitted model alone."""
+        return False
+
+    @property
+    def beyond_prediction(self) -> tuple[str, ...]:
+        """What `predicted_variance` leaves out, in plain words."""
+        return ()
+
+    @property
+    def item_law(self) -> ItemLaw | None:
+        """How supports of itemsets come back, for reports that are baskets; None for others."""
+        return None
+
+    @property
+    def symbol_law(self) -> SymbolLaw | None:
+        """How supports come back where a report is one symbol for a whole basket; else None."""
+        return None
+
+
+@checked
+class PrivateMechanism(Declared, ABC):
+    """What a mechanism says of private columns: how they are randomised, and which channel that
+    amounts to. A mechanism is written by deriving from `Mechanism`, which adds what follows for
+    whole records, and states the rest (`Declared`).
+    """
 
     # What every mechanism must say.
 
@@ -106,47 +152,32 @@ class Mechanism(ABC, Shown):
         raise Unanswerable(f"the reports of {self.name} have no channel over whole records")
 
     @property
-    def needs_all_rows(self) -> bool:
-        """Whether a record cannot be randomised without seeing the others, so that a file cannot be
-        streamed.
-        """
-        return False
-
-    @property
     def private_reports(self) -> Domain:
         """The domain of the randomised columns; the private domain itself unless the mechanism
         reports in another.
         """
         return self.domain.private
 
-    @property
-    def caveats(self) -> tuple[str, ...]:
-        """What this mechanism does not protect, in plain words."""
-        return ()
+    @cached_property
+    def reports(self) -> Domain:
+        """The domain of the reports: public columns keep their places where the private ones keep
+        their number.
+        """
+        private, public = _places(self.domain)
+        if not public:
+            return self.private_reports
+        if len(self.private_reports) == len(private):
+            merged = dict(zip(private, self.private_reports, strict=True)) | {
+                i: self.domain.attributes[i] for i in public
+            }
+            return Domain(tuple(merged[i] for i in range(len(merged))), self.domain.title)
+        return Domain(
+            (*self.private_reports, *(self.domain.attributes[i] for i in public)), self.domain.title
+        )
 
     def described(self) -> dict[str, Any]:
         """What else people should see of the mechanism, as JSON data."""
         return {}
-
-    @property
-    def scope(self) -> PartialScope | None:
-        """Of which private columns single reports speak; None where they speak of all."""
-        return self if isinstance(self, PartialScope) else None
-
-    @property
-    def prediction(self) -> PredictsErrors | None:
-        """What says its errors before anything is observed, where a closed form does."""
-        return self if isinstance(self, PredictsErrors) else None
-
-    @property
-    def item_law(self) -> ItemLaw | None:
-        """How supports of itemsets come back, for reports that are baskets; None for others."""
-        return None
-
-    @property
-    def symbol_law(self) -> SymbolLaw | None:
-        """How supports come back where a report is one symbol for a whole basket; else None."""
-        return None
 
     def observe_private(self, cells: Sequence[Cells]) -> Observation:
         """What to count for these cells of private columns, and the channel of that tally.
@@ -204,6 +235,20 @@ class Mechanism(ABC, Shown):
         others = [(code + 1) % size for code, size in zip(shown, sizes, strict=True)]
         return np.minimum(gamma * self.private_channel.chances(shown, others), 1), gamma**2
 
+    def tells(self, names: Sequence[str], people: float) -> bool:
+        """Whether reports of so many people should tell these private columns together by
+        themselves, where otherwise a model would have to.
+        """
+        return len(names) == 1 or not self.joins_by_model
+
+    def predicted_variance(
+        self, cells: Sequence[Cells], weights: NDArray[Any], shares: NDArray[Any]
+    ) -> float | None:
+        """What one person adds to the variance of Σ weights·shares over these private cells, before
+        anything is observed; None where these have no closed form.
+        """
+        return None
+
     def private_channel_over(self, axes: Sequence[int]) -> Channel:
         """The channel of a few private axes; override it where the whole channel is costly to write
         down.
@@ -232,7 +277,17 @@ class Mechanism(ABC, Shown):
     def _steps(self) -> tuple[Step, ...]:
         return self.steps()
 
-    # What follows.
+
+@checked
+class Mechanism(PrivateMechanism, Shown):
+    """How a record is randomised; its privacy, standard errors, plan and place in the collector
+    follow from the channel.
+
+    A subclass is a frozen dataclass with a `domain` (the true records as the mechanism sees them:
+    cells, numbers or baskets) and its parameters, checked and rounded towards privacy on
+    construction. It says what happens to the private columns (`PrivateMechanism`): what follows
+    for whole records is here, where public columns pass beside them unchanged.
+    """
 
     def program(self) -> Program:
         """The integer steps that a respondent's device runs on one record; refused where it would
@@ -250,23 +305,6 @@ class Mechanism(ABC, Shown):
                 hint="use one that promises a gamma",
             )
         return with_public(self.domain, self.reports, self._steps)
-
-    @cached_property
-    def reports(self) -> Domain:
-        """The domain of the reports: public columns keep their places where the private ones keep
-        their number.
-        """
-        private, public = _places(self.domain)
-        if not public:
-            return self.private_reports
-        if len(self.private_reports) == len(private):
-            merged = dict(zip(private, self.private_reports, strict=True)) | {
-                i: self.domain.attributes[i] for i in public
-            }
-            return Domain(tuple(merged[i] for i in range(len(merged))), self.domain.title)
-        return Domain(
-            (*self.private_reports, *(self.domain.attributes[i] for i in public)), self.domain.title
-        )
 
     def perturb(self, columns: Columns, rng: Keystream) -> Columns:
         """The reports of these records: private columns randomised, public ones as they are."""

@@ -80,7 +80,7 @@ class ItemFlips(Mechanism):
             ),
         )
 
-    @property
+    @cached_property
     def item_law(self) -> FlipLaw:
         return FlipLaw(self.p, self.q)
 
@@ -170,7 +170,7 @@ class ItemFlips(Mechanism):
         """What is promised about any one item, whatever else the basket holds."""
         return Guarantee(max(max(item_odds(*item)) for item in _boldest(self.thresholds)))
 
-    @property
+    @cached_property
     def caveats(self) -> tuple[str, ...]:
         return (
             f"the guarantee covers a whole {self._record}; about any one of its items alone it is "

@@ -103,7 +103,7 @@ class Combined(Mechanism):
         check_kept(mechanism, guarantee)
         return mechanism
 
-    @property
+    @cached_property
     def needs_all_rows(self) -> bool:
         return any(part.needs_all_rows for part in self.parts)
 
@@ -111,7 +111,7 @@ class Combined(Mechanism):
     def guarantee(self) -> Guarantee:
         return Guarantee(Fraction(1)).compose(*(part.guarantee for part in self.parts))
 
-    @property
+    @cached_property
     def caveats(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(caveat for part in self.parts for caveat in part.caveats))
 

@@ -184,7 +184,7 @@ class CutAndPaste(Mechanism):
         check_count("basket_size", basket_size, least=0)
         return basket_size
 
-    @property
+    @cached_property
     def item_law(self) -> CutLaw:
         size: int | Cells = len(self.domain.private)
         if self.domain.private.baskets:
@@ -309,7 +309,7 @@ class CutAndPaste(Mechanism):
     def _insert(self) -> Fraction:
         return Fraction(self.insert)
 
-    @property
+    @cached_property
     def caveats(self) -> tuple[str, ...]:
         lost = (
             f"itemsets of more than {self.cutoff} items cannot be reconstructed from these reports"

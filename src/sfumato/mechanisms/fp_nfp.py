@@ -129,7 +129,7 @@ class FrequencyFlip(ItemFlips):
         """
         return Guarantee(math.inf)
 
-    @property
+    @cached_property
     def caveats(self) -> tuple[str, ...]:
         return (
             f"a frequent item ({len(self.frequent)} of them) that is reported is certain to be "

@@ -27,7 +27,6 @@ from sfumato.mechanisms.base import (
     rows_of,
     safe_log,
 )
-from sfumato.mechanisms.capabilities import PredictsErrors
 from sfumato.mechanisms.in_rounds import SHARES, RoundDesign, SeriesSoFar
 from sfumato.mechanisms.parameters import Option
 from sfumato.mechanisms.sizes import (
@@ -106,7 +105,7 @@ class BasketRounds(RoundDesign):
 
 
 @dataclass(frozen=True, repr=False)
-class ItemSet(Mechanism, PredictsErrors):
+class ItemSet(Mechanism):
     """One symbol of weight a for what a basket holds, at most `cap` of it, and b otherwise, so that
     the total weight Ω is the same for every basket.
 
@@ -267,7 +266,7 @@ class ItemSet(Mechanism, PredictsErrors):
             return ()
         return (f"cap {asked} is above the {self.cap} candidates there are: it is {self.cap}",)
 
-    @property
+    @cached_property
     def caveats(self) -> tuple[str, ...]:
         if self._keeps_all:
             return ()
@@ -277,8 +276,8 @@ class ItemSet(Mechanism, PredictsErrors):
             f"supports are put right by {sizes}, and their errors count how far that is open",
         )
 
-    @property
-    def unforeseen(self) -> tuple[str, ...]:
+    @cached_property
+    def beyond_prediction(self) -> tuple[str, ...]:
         if self._keeps_all:
             return ()
         return (
@@ -415,7 +414,7 @@ class ItemSet(Mechanism, PredictsErrors):
         """The itemsets that reports speak of: the candidates, or every item."""
         return self.candidates or tuple((item,) for item in range(self._items.size))
 
-    @property
+    @cached_property
     def symbol_law(self) -> SymbolLaw:
         whole = not self.candidates
         own, other = self._chances

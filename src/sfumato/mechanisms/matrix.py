@@ -128,7 +128,7 @@ class UserMatrix(Mechanism):
         )
         return Guarantee(gamma)
 
-    @property
+    @cached_property
     def caveats(self) -> tuple[str, ...]:
         if not math.isinf(self.guarantee.gamma):
             return ()

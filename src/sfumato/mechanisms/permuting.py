@@ -44,6 +44,12 @@ class Permuting(Mechanism):
     summary = "an owner's method: values change places, column by column; no guarantee"
     options = (KEEP,)
     promises = False
+    needs_all_rows = True
+    caveats = (
+        "permuting promises no gamma: a value that few people hold stays in the table, and whoever "
+        "is known to hold it is found again with the probability keep",
+        "every column on its own is published as it is; only the links between columns are blurred",
+    )
     domain: Domain
     keep: Keep  # one for all or one a private column; kept as multiples of 2^-32
 
@@ -64,10 +70,6 @@ class Permuting(Mechanism):
         )
 
     @property
-    def needs_all_rows(self) -> bool:
-        return True
-
-    @property
     def keeps(self) -> tuple[Fraction, ...]:
         """The keep of each private column."""
         assert isinstance(self.keep, tuple)
@@ -76,16 +78,6 @@ class Permuting(Mechanism):
     @property
     def guarantee(self) -> Guarantee:
         return Guarantee(float("inf"))
-
-    @property
-    def caveats(self) -> tuple[str, ...]:
-        return (
-            "permuting promises no gamma: a value that few people hold stays in the table, and "
-            "whoever is known to hold it is "
-            "found again with the probability keep",
-            "every column on its own is published as it is; only the links between columns are "
-            "blurred",
-        )
 
     @cached_property
     def private_channel(self) -> Product:

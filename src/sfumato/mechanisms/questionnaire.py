@@ -20,7 +20,6 @@ from sfumato.channels.questionnaire_channel import Question, Questions, System
 from sfumato.domain import Category, Cells, Columns, Domain
 from sfumato.errors import ParameterError, SchemaError, Unanswerable, listing
 from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, is_public, safe_log
-from sfumato.mechanisms.capabilities import PartialScope, PredictsErrors
 from sfumato.mechanisms.gamma_diagonal import check_cells
 from sfumato.mechanisms.parameters import Option
 from sfumato.mechanisms.question_choice import (
@@ -60,7 +59,7 @@ DENSE = 1 << 16  # records up to which the channel over whole records is written
 
 @checked
 @dataclass(frozen=True, repr=False)
-class Questionnaire(Mechanism, PartialScope, PredictsErrors):
+class Questionnaire(Mechanism):
     """One question of many, dealt by chance; its answer by k-ary response.
 
     Question q asks for the cell of a few columns, or for the group that a public map puts it in, t
@@ -240,7 +239,7 @@ class Questionnaire(Mechanism, PartialScope, PredictsErrors):
         """The most columns that one question holds together."""
         return max(len(each.columns) for each in self.questions)
 
-    @property
+    @cached_property
     def together(self) -> tuple[tuple[str, ...], ...]:
         names = self._private.names
         sets = dict.fromkeys(each.columns for each in self.questions)
@@ -365,7 +364,7 @@ class Questionnaire(Mechanism, PartialScope, PredictsErrors):
         return self._roughly(places, laws, weights, order)
 
     @cached_property
-    def unforeseen(self) -> tuple[str, ...]:
+    def beyond_prediction(self) -> tuple[str, ...]:
         if not self._least_folds:
             return ()
         system, columns = self._system, range(len(self._private))

@@ -126,7 +126,7 @@ class RandomizedGamma(Mechanism):
         other = float((1 - diagonal) / (self._cells - 1))
         return prior * float(diagonal) / (prior * float(diagonal) + (1 - prior) * other)
 
-    @property
+    @cached_property
     def caveats(self) -> tuple[str, ...]:
         low, high = self.posterior_range(0.05)
         return (

@@ -63,6 +63,8 @@ class Ranges(SquareWave):
 
     name = "ranges"
     summary = "one or two columns a person, for ranges of several numbers at once"
+    at_once = 1
+    joins_by_model = True
     called: ClassVar[Mapping[str, str]] = {
         "lengths": "window widths",
         "starts": "cells begin at",
@@ -197,18 +199,10 @@ class Ranges(SquareWave):
         waves = (each + left, *(each,) * (len(self.starts) - 1))
         return (*waves, *(question.weight for question in self.pairs))
 
-    @property
+    @cached_property
     def together(self) -> tuple[tuple[str, ...], ...]:
         names = self._private.names
         return (*super().together, *combinations(names, 2))
-
-    @property
-    def at_once(self) -> int:
-        return 1
-
-    @property
-    def joins_by_model(self) -> bool:
-        return True
 
     def described(self) -> dict[str, Any]:
         names, private = self._private.names, self._private

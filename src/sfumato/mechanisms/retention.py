@@ -103,7 +103,7 @@ class Retention(Mechanism):
             )
         )
 
-    @property
+    @cached_property
     def needs_all_rows(self) -> bool:
         return any(column.law == "identity" for column in self.columns)
 
@@ -115,7 +115,7 @@ class Retention(Mechanism):
     def private_channel(self) -> Product:
         return Product.of(*(column.channel for column in self.columns))
 
-    @property
+    @cached_property
     def caveats(self) -> tuple[str, ...]:
         caveats = []
         for attribute, column in zip(self.domain.private, self.columns, strict=True):

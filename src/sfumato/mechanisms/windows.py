@@ -21,7 +21,6 @@ from sfumato.channels.window import Shape, standing_below
 from sfumato.domain import Attribute, Category, Cells, Columns, Domain, Numeric
 from sfumato.errors import ParameterError, SchemaError, Unanswerable, listing
 from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, is_public, safe_log
-from sfumato.mechanisms.capabilities import PartialScope, PredictsErrors
 from sfumato.mechanisms.question_choice import free_column, whole_weights
 from sfumato.mechanisms.shares import kary_variance, scattered
 from sfumato.mechanisms.steps import Deal, Step, Window
@@ -41,7 +40,7 @@ MOST_WORDS = 4096  # values of a column of words
 
 
 @dataclass(frozen=True, repr=False)
-class Windows(Mechanism, PartialScope, PredictsErrors):
+class Windows(Mechanism):
     """One number of each person, reported in a window: c values, L reports from each on, weight a
     inside the window and b outside. Words have a window of one report: the word itself.
 
@@ -174,7 +173,7 @@ class Windows(Mechanism, PartialScope, PredictsErrors):
             for column, length in zip(self._columns, self.lengths, strict=True)
         )
 
-    @property
+    @cached_property
     def together(self) -> tuple[tuple[str, ...], ...]:
         return tuple((name,) for name in self._private.names)
 
@@ -306,8 +305,8 @@ class Windows(Mechanism, PartialScope, PredictsErrors):
         wanted = weights @ shares_of(cells[0], shape.values)
         return max(0.0, TYPICAL * float(wanted @ law @ wanted) - scattered(weights, shares))
 
-    @property
-    def unforeseen(self) -> tuple[str, ...]:
+    @cached_property
+    def beyond_prediction(self) -> tuple[str, ...]:
         if not any(isinstance(column, Numeric) for column in self._columns):
             return ()
         return (

@@ -72,7 +72,7 @@ def fit_rounds(releases: Sequence[Release], *, tell: Progress = silent) -> Model
 
 def joins_by_model(mechanism: Mechanism) -> bool:
     """Whether what reports say of columns together is told by a fitted model alone."""
-    return mechanism.scope is not None and mechanism.scope.joins_by_model
+    return mechanism.joins_by_model
 
 
 def reports_of(releases: Sequence[Release]) -> NumberReports:

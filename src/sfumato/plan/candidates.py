@@ -178,11 +178,6 @@ def _calls(data: str, promise: str) -> tuple[str, ...]:
     )
 
 
-def _unforeseen(mechanism: Mechanism) -> tuple[str, ...]:
-    """What the predicted errors of a mechanism leave out, in plain words."""
-    return () if mechanism.prediction is None else mechanism.prediction.unforeseen
-
-
 def basket_warning(mechanism: Mechanism, rows: int, at_support: float = 0.02) -> str | None:
     """What is said before noise is drawn where reports of baskets would tell nothing of an itemset
     of this support: of two items in rounds, and of one where everyone is asked once; else None.
@@ -288,8 +283,10 @@ class Plan(Result):
             f"{_percent(best.error)} from {self.rows:,} people",
             self.promise(),
         ]
-        unforeseen = () if self.once else _unforeseen(best.mechanism)  # of rounds it is foreseen
-        rough = (f"roughly: {said}" for said in unforeseen)
+        left_out = (
+            () if self.once else best.mechanism.beyond_prediction
+        )  # of rounds it is predicted
+        rough = (f"roughly: {said}" for said in left_out)
         said = (*self._usable(), *self._once(), *self._verdict(), *self._modelled())
         return (*lines, *said, *self.in_the_way, *self._rounded(), *rough)
 
@@ -320,7 +317,7 @@ class Plan(Result):
         """
         if self.once is None:
             return ()
-        rough = "".join(f"; {said}" for said in _unforeseen(self.once.mechanism))
+        rough = "".join(f"; {said}" for said in self.once.mechanism.beyond_prediction)
         return (
             f"asked once instead ({self.once.name}): single items to within "
             f"{_percent(self.once.error)}, and no pairs{rough}",
@@ -341,7 +338,7 @@ class Plan(Result):
         own = {
             f"{option.name}: {said}": None
             for option in self.options
-            for said in _unforeseen(option.mechanism)
+            for said in option.mechanism.beyond_prediction
         }
         return (*ASSUMPTIONS, *own)
 

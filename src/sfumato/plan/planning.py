@@ -149,7 +149,7 @@ def _sample_sizes(best: Candidate, workload: PlanWorkload) -> SampleSizes | None
     """What to expect of the best option, where people are dealt what they are asked about and
     supports are what is wanted.
     """
-    if best.mechanism.scope is None or workload.purpose in OF_NUMBERS:
+    if best.mechanism.together is None or workload.purpose in OF_NUMBERS:
         return None
     return SampleSizes(
         best.mechanism, workload, best.rows, workload.together, workload.sets, best.options

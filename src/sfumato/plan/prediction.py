@@ -58,8 +58,7 @@ def observed_variance(
     """What one person adds to the variance of Σ weights·shares over these cells, the truth being
     `shares`, spread evenly over whatever finer cells the reports tell apart.
     """
-    design = mechanism.prediction
-    known = None if design is None else design.predicted_variance(cells, weights, shares)
+    known = mechanism.predicted_variance(cells, weights, shares)
     if known is not None:
         return known
     seen = mechanism.observe(cells)

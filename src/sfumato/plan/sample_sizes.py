@@ -218,8 +218,8 @@ class SampleSizes:
 
     def _beyond(self, told: Mapping[int, float]) -> list[str]:
         """What is said of columns that no question holds together."""
-        scope = self.mechanism.scope
-        if scope is not None and max(map(len, scope.together)) == 1:
+        together = self.mechanism.together
+        if together is not None and max(map(len, together)) == 1:
             return ["nothing is told of columns together: no question joins any"]
         most = max(told, default=0)
         if most == min(len(self.private), SAID):

@@ -206,7 +206,7 @@ class PlanWorkload:
 
     def predict(self, mechanism: Mechanism) -> float:
         """√N times the relative standard error of what is asked for."""
-        if self.together > 1 and mechanism.scope and mechanism.scope.joins_by_model:
+        if self.together > 1 and mechanism.joins_by_model:
             raise Unanswerable("says of columns together what a model makes of it: plan for ranges")
         ways = {
             "itemsets": lambda: self.supports(mechanism, self.together),
@@ -283,13 +283,10 @@ class PlanWorkload:
         """Whether reports of so many people tell all sets of columns of a length, or these, without
         a model.
         """
-        scope = mechanism.scope
-        if scope is None:
-            return True
         names = self.domain.private.names
         every = combinations([names.index(a.name) for a in self.columns], length)
         return all(
-            scope.tells([names[axis] for axis in axes], people)
+            mechanism.tells([names[axis] for axis in axes], people)
             for axes in (every if sets is None else sets)
         )
 
@@ -415,8 +412,7 @@ def _chosen(columns: Sequence[Attribute], length: int, rank: int) -> list[Attrib
 
 def _told(mechanism: Mechanism, items: Sequence[Item]) -> bool:
     """Whether reports of enough people would tell these items together without a model."""
-    scope = mechanism.scope
-    return scope is None or scope.tells([item.attribute for item in items], math.inf)
+    return mechanism.tells([item.attribute for item in items], math.inf)
 
 
 def has_mean(mechanism: Mechanism, column: Numeric) -> bool:
