@@ -1,5 +1,7 @@
 """Sources: the same question to the truth and to a release of it, by every kind of mechanism."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -245,11 +247,11 @@ def test_itemsets_of_the_truth_are_known_without_error():
 
 def test_tallies_are_kept_up_to_a_size_and_the_oldest_give_way():
     source, size = Exact(records(10)), REMEMBERED // 16
-    for key in range(20):
-        source._remember(key, np.zeros(size))
-    assert list(source._known) == list(range(4, 20))
-    source._remember("large", np.zeros(size + 1))
-    assert "large" not in source._known
+    tallies = {key: np.zeros(size) for key in range(20)} | {"large": np.zeros(size + 1)}
+    for key, table in tallies.items():
+        count = lambda counter, table=table: table  # noqa: E731
+        source._tallies([SimpleNamespace(key=key, count=count)])
+    assert [key for key in tallies if source._counted.find(key) is not None] == [*range(4, 20)]
 
 
 def test_what_answered_a_question_is_kept_and_the_oldest_gives_way():
@@ -259,7 +261,7 @@ def test_what_answered_a_question_is_kept_and_the_oldest_gives_way():
     release = sf.perturb(truth, sf.GammaDiagonal(domain, 9), seeded(1))
     asked = [[domain["a"].cells_by_values([value])] for value in values]
     counts = [release.marginal(cells).value for cells in asked]
-    assert len(release._kept_evidence) == UNDONE
+    assert len(release._evidence) == UNDONE
     again = [release.marginal(cells) for cells in asked[::-1]][::-1]
     assert all((one == other.value).all() for one, other in zip(counts, again, strict=True))
     named = release.marginal([domain["a"].cells_by_values(["0"], rest="any other")])

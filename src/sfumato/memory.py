@@ -69,10 +69,17 @@ class Recent(Generic[T]):
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
         """What is kept under a key, made if it is not."""
-        if key not in self._found:
-            made = make()
-            self._total += self._size(made)
-            while self._found and self._total > self._most:
-                self._total -= self._size(self._found.pop(next(iter(self._found))))
-            self._found[key] = made
-        return self._found[key]
+        found = self.find(key)
+        return self.keep(key, make()) if found is None else found
+
+    def find(self, key: Hashable) -> T | None:
+        """What is kept under a key."""
+        return self._found.get(key)
+
+    def keep(self, key: Hashable, made: T) -> T:
+        """The result itself, kept under a new key."""
+        self._total += self._size(made)
+        while self._found and self._total > self._most:
+            self._total -= self._size(self._found.pop(next(iter(self._found))))
+        self._found[key] = made
+        return made

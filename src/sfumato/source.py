@@ -34,6 +34,7 @@ from sfumato.estimation.supports.symbols import SymbolSupports
 from sfumato.estimation.supports.tabulated import TabulatedSupports
 from sfumato.estimation.tallied import evidence_of
 from sfumato.mechanisms.base import Mechanism
+from sfumato.memory import Recent
 from sfumato.observation import CellTally, CutLaw, FlipLaw, Observation, SymbolLaw, Tally
 from sfumato.privacy.probability import check_places
 from sfumato.randomness import Keystream
@@ -224,33 +225,28 @@ class CountedSource(Source):
 
     def _estimates(self, questions: Sequence[tuple[Cells, ...]]) -> list[Estimate]:
         keys = [tuple(part.key for part in cells) for cells in questions]
-        known = {key: self._kept_evidence[key] for key in keys if key in self._kept_evidence}
+        known = {key: kept for key in keys if (kept := self._evidence.find(key)) is not None}
         asked = {key: each for key, each in zip(keys, questions, strict=True) if key not in known}
         seen = [self.observe(cells) for cells in asked.values()]
         tables = self._tallies([each.tally for each in seen])
         for (key, cells), each, table in zip(asked.items(), seen, tables, strict=True):
-            known[key] = self._keep_evidence(key, evidence_of(each, table, cells))
+            known[key] = evidence_of(each, table, cells)
+            if is_nested(known[key]) and math.prod(part.size for part in cells) <= UNDONE_CELLS:
+                self._evidence.keep(key, known[key])
         pairs = zip(keys, questions, strict=True)
         return [Estimate(cells, self.rows, known[key], self.copies) for key, cells in pairs]
 
     @cached_property
-    def _kept_evidence(self) -> dict[Any, Evidence]:
-        """What answered earlier questions: of the same cells in other words nothing is worked out
-        anew.
-        """
-        return {}
-
-    def _keep_evidence(self, key: Any, evidence: Evidence) -> Evidence:
-        """Keep a small table and all that will be worked out from it; the oldest gives way."""
-        if is_nested(evidence) and math.prod(part[1] for part in key) <= UNDONE_CELLS:
-            if len(self._kept_evidence) >= UNDONE:
-                self._kept_evidence.pop(next(iter(self._kept_evidence)))
-            self._kept_evidence[key] = evidence
-        return evidence
+    def _evidence(self) -> Recent[Evidence]:
+        """What answered earlier questions about few cells, with all that was worked out from it."""
+        return Recent(UNDONE)
 
     def _tallies(self, tallies: Sequence[Tally]) -> list[NDArray[Any]]:
-        """The tallies, those that were counted before from memory: many questions may have one."""
-        found = {tally.key: self._known[tally.key] for tally in tallies if tally.key in self._known}
+        """The tallies, small ones from memory where they were counted before: many questions may
+        have one.
+        """
+        keys = [tally.key for tally in tallies]
+        found = {key: kept for key in keys if (kept := self._counted.find(key)) is not None}
         missing = {tally.key: tally for tally in tallies if tally.key not in found}
         plain = {key: t.cells for key, t in missing.items() if isinstance(t, CellTally)}
         tables = (
@@ -261,20 +257,13 @@ class CountedSource(Source):
         found |= dict(zip(plain, tables, strict=True))
         found |= {k: t.count(self.counter) for k, t in missing.items() if k not in plain}
         for key in missing:
-            self._remember(key, found[key])
-        return [found[tally.key] for tally in tallies]
+            if found[key].size <= REMEMBERED // 16:
+                self._counted.keep(key, found[key])
+        return [found[key] for key in keys]
 
     @cached_property
-    def _known(self) -> dict[Any, NDArray[Any]]:
-        return {}
-
-    def _remember(self, key: Any, table: NDArray[Any]) -> None:
-        """Keep a small tally, the oldest ones giving way."""
-        if table.size > REMEMBERED // 16:
-            return
-        while sum(each.size for each in self._known.values()) + table.size > REMEMBERED:
-            self._known.pop(next(iter(self._known)))
-        self._known[key] = table
+    def _counted(self) -> Recent[NDArray[Any]]:
+        return Recent(REMEMBERED, np.size)
 
     def moments(self, cells: Sequence[Cells], axis: int) -> PowerSums:
         check_places("axis", [axis], len(cells))

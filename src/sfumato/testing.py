@@ -30,8 +30,8 @@ from scipy import stats
 from sfumato.api import query
 from sfumato.audit import audit_release
 from sfumato.bits import Bits
+from sfumato.channels import Channel, Product, Retain
 from sfumato.channels.channel import has_known_laws
-from sfumato.channels.conditioning import amplification
 from sfumato.domain import Columns, Domain, Items, Numeric, code_dtype
 from sfumato.engines import open_source
 from sfumato.errors import Unanswerable
@@ -415,6 +415,36 @@ def check_marginal(example: Example, source: Source, names: list[str]) -> None:
     assert np.all(np.abs(off) <= 5.5 * found.stderr + 1e-6), (names, off / found.stderr)
     answer, rows = found.dot(np.ones(found.value.shape)), example.truth.rows
     assert abs(answer.value - rows) <= 5.5 * answer.stderr + 1e-6 * rows
+
+
+def amplification(channel: Channel) -> float:
+    """γ, the largest ratio of one report's probabilities under two truths (Evfimievski, Gehrke and
+    Srikant 2003).
+    """
+    if isinstance(channel, Product):
+        return math.prod(map(amplification, channel.factors))
+    if isinstance(channel, Retain):
+        return _retained_ratio(channel)
+    return largest_ratio(channel.to_dense())
+
+
+def largest_ratio(matrix: NDArray[Any]) -> float:
+    """The largest ratio between two entries of one row; rows that never occur do not count."""
+    rows = matrix[matrix.max(axis=1) > 0]
+    least = rows.min(axis=1)
+    return math.inf if (least <= 0).any() else float((rows.max(axis=1) / least).max())
+
+
+def _retained_ratio(channel: Retain) -> float:
+    """(keep + (1-keep)·b) / ((1-keep)·b) at the least b; its inverse where keep is negative."""
+    keep = channel.keep
+    if math.prod(channel.inputs) == 1:
+        return 1.0
+    if keep < 0:
+        rest = keep / (1 - keep) + channel.replacement
+        return math.inf if rest.min() <= 0 else float((channel.replacement / rest).max())
+    off = (1 - keep) * math.prod(law.least for law in channel.laws)
+    return math.inf if off == 0 else 1 + keep / off
 
 
 def private_matrix(example: Example) -> NDArray[Any]:

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from sfumato.channels import Channel, NotLumpableError
-from sfumato.channels.conditioning import amplification, condition
+from sfumato.channels.conditioning import condition
 from sfumato.domain import Category, Cells
+from sfumato.testing import amplification
 
 BATCHES: tuple[tuple[int, ...], ...] = ((), (3,), (2, 2))
 

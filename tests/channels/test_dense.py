@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from tests.channels.laws import check_channel, close
 
 from sfumato.channels import Dense, NotLumpableError, Retain
-from sfumato.channels.conditioning import amplification, condition
+from sfumato.channels.conditioning import condition
 from sfumato.domain import Category
 from sfumato.errors import ParameterError
+from sfumato.testing import amplification
 
 
 def random_matrix(reports: int, truths: int, seed: int) -> np.ndarray:

@@ -13,9 +13,9 @@ from tests.mechanisms.added.sampled import Sampled
 
 from sfumato.channels import Channel, CutBaskets, CutRecords, Product, Retain, Unary
 from sfumato.channels.channel import scatter
-from sfumato.channels.margins import margin_consistent
 from sfumato.channels.subset import SubsetBits
 from sfumato.errors import ParameterError, Unanswerable
+from sfumato.model.margins import margin_consistent
 
 Law = list[tuple[float, np.ndarray]]  # every tally that one report may add, with its probability
 

@@ -10,21 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.channels.laws import check_channel, close
 
-from sfumato.channels import Product, Retain, Sizes
-
-
-def by_every_flip(length: int, ones: float, zeros: float) -> np.ndarray:
-    matrix = np.zeros((length + 1, length + 1))
-    for true in range(length + 1):
-        for report in product((0, 1), repeat=length):
-            stays = (ones,) * true + (zeros,) * (length - true)
-            truth = (1,) * true + (0,) * (length - true)
-            chances = [
-                stay if a == b else 1 - stay
-                for stay, a, b in zip(stays, truth, report, strict=True)
-            ]
-            matrix[sum(report), true] += np.prod(chances)
-    return matrix
+from sfumato.channels import Sizes
 
 
 def by_every_cut(length: int, basket: int, cutoff: int, insert: float) -> np.ndarray:
@@ -42,26 +28,6 @@ def by_every_cut(length: int, basket: int, cutoff: int, insert: float) -> np.nda
                     chance = np.prod([insert if bit else 1 - insert for bit in inserted])
                     matrix[kept + sum(inserted), true] += chance / (cutoff + 1) / len(cuts)
     return matrix
-
-
-rates = st.floats(0.55, 0.97) | st.just(1.0)
-
-
-@given(length=st.integers(1, 5), ones=rates, zeros=rates)
-def test_flips(length: int, ones: float, zeros: float) -> None:
-    check_channel(Sizes.flips(length, ones, zeros), by_every_flip(length, ones, zeros))
-
-
-def test_flips_are_a_product_of_bits_summed_by_size() -> None:
-    bits = Product.of(*(Retain.flip(0.9, 0.7),) * 3)
-    truths = np.zeros((2, 2, 2))
-    truths[1, 1, 0] = 1
-    reports = bits.apply(truths)
-    sizes = np.indices((2, 2, 2)).sum(axis=0)
-    close(
-        np.bincount(sizes.ravel(), reports.ravel()),
-        Sizes.flips(3, 0.9, 0.7).apply(np.array([0.0, 0, 1, 0])),
-    )
 
 
 @given(

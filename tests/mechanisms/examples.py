@@ -31,7 +31,7 @@ from sfumato.mechanisms.ranges import Ranges
 from sfumato.mechanisms.retention import Retention
 from sfumato.mechanisms.square_wave import SquareWave
 from sfumato.mechanisms.steps import Deal
-from sfumato.mechanisms.steps.hashing import buckets_of
+from sfumato.mechanisms.steps.symbol_steps import buckets_of
 from sfumato.mechanisms.subset_selection import SubsetSelection
 from sfumato.mechanisms.unary import UnaryEncoding
 from sfumato.mechanisms.windows import Windows

@@ -18,7 +18,7 @@ from sfumato.domain import Category, Domain, Items, Numeric
 from sfumato.errors import EstimationError, ParameterError, PrivacyError, SchemaError
 from sfumato.mechanisms.bitflip import BitFlip, as_baskets, rounded_rates
 from sfumato.mechanisms.registry import from_spec
-from sfumato.mechanisms.steps.flipping import SCALE, flip_bits
+from sfumato.mechanisms.steps.basket_steps import SCALE, flip_bits
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import secure, seeded
 from sfumato.source import Release

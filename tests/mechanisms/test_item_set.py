@@ -19,8 +19,7 @@ from sfumato.mechanisms.item_set import (
     collision_variance,
     read_candidates,
 )
-from sfumato.mechanisms.steps.hashing import buckets_of
-from sfumato.mechanisms.steps.symbol_steps import some_of
+from sfumato.mechanisms.steps.symbol_steps import buckets_of, some_of
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.mine.rules import association_rules
 from sfumato.privacy.guarantee import Guarantee

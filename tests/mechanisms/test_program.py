@@ -192,7 +192,7 @@ def test_a_spread_weight_moves_to_all_other_records_alike() -> None:
 
 def test_a_bucket_of_an_own_item_is_gamma_times_as_likely_as_any_other() -> None:
     """Whatever the seed: own buckets have weight a of Ω, and what remains is shared alike."""
-    from sfumato.mechanisms.steps.hashing import buckets_of
+    from sfumato.mechanisms.steps.symbol_steps import buckets_of
 
     program = next(case.program for case in STEPS if case.name == "collide")
     draws, record, rows = Draws.of(seeded(6)), [[5, 77, 900]], 20_000
@@ -208,7 +208,7 @@ def test_a_bucket_of_an_own_item_is_gamma_times_as_likely_as_any_other() -> None
 
 
 def test_the_pool_spreads_items_evenly_and_pairs_independently() -> None:
-    from sfumato.mechanisms.steps.hashing import buckets_of
+    from sfumato.mechanisms.steps.symbol_steps import buckets_of
 
     pairs = Counter(tuple(buckets_of("pool", seed, (3, 4711), 9, 8)) for seed in range(20_000))
     counts = np.array([[pairs[pair]] for pair in product(range(8), repeat=2)])

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from papers import conditioning
-from sfumato.channels.item_counts import Sizes
+from sfumato.channels.cut import Sizes
 from sfumato.errors import ParameterError
 
 CENSUS = (4, 5, 5, 5, 2, 2)

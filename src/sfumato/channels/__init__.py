@@ -1,10 +1,9 @@
 """Channels: the matrices that counts pass through, each known by its structure."""
 
 from sfumato.channels.channel import Channel, NotLumpableError
-from sfumato.channels.cut import CutBaskets, CutRecords
+from sfumato.channels.cut import CutBaskets, CutRecords, Sizes
 from sfumato.channels.decoded import Decoded
 from sfumato.channels.dense import Dense
-from sfumato.channels.item_counts import Sizes
 from sfumato.channels.law import Law, OwnLaw
 from sfumato.channels.product import Product
 from sfumato.channels.retain import Retain

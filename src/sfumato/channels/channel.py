@@ -185,7 +185,7 @@ _FORMER = {
     "settled": (__name__, "has_known_laws"),
     "noiseless": (__name__, "is_exact"),
     "scatter": (__name__, "scatter"),
-    "gamma": ("sfumato.channels.conditioning", "amplification"),
+    "gamma": ("sfumato.testing", "amplification"),
     "condition": ("sfumato.channels.conditioning", "condition"),
 }
 

@@ -1,48 +1,16 @@
-"""Figures of a channel: how much a report can tell, and how far undoing it multiplies noise."""
+"""How far undoing a channel multiplies noise."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sfumato.channels.channel import Channel
 from sfumato.channels.dense import Dense
 from sfumato.channels.product import Product
 from sfumato.channels.questionnaire_channel import Questions
 from sfumato.channels.retain import Retain
-
-
-def amplification(channel: Channel) -> float:
-    """γ, the largest ratio of one report's probabilities under two truths (Evfimievski, Gehrke and
-    Srikant 2003).
-    """
-    if isinstance(channel, Product):
-        return math.prod(map(amplification, channel.factors))
-    if isinstance(channel, Retain):
-        return _retained_ratio(channel)
-    return largest_ratio(channel.to_dense())
-
-
-def largest_ratio(matrix: NDArray[Any]) -> float:
-    """The largest ratio between two entries of one row; rows that never occur do not count."""
-    rows = matrix[matrix.max(axis=1) > 0]
-    least = rows.min(axis=1)
-    return math.inf if (least <= 0).any() else float((rows.max(axis=1) / least).max())
-
-
-def _retained_ratio(channel: Retain) -> float:
-    """(keep + (1-keep)·b) / ((1-keep)·b) at the least b; its inverse where keep is negative."""
-    keep = channel.keep
-    if math.prod(channel.inputs) == 1:
-        return 1.0
-    if keep < 0:
-        rest = keep / (1 - keep) + channel.replacement
-        return math.inf if rest.min() <= 0 else float((channel.replacement / rest).max())
-    off = (1 - keep) * math.prod(law.least for law in channel.laws)
-    return math.inf if off == 0 else 1 + keep / off
 
 
 def condition(channel: Channel) -> float:

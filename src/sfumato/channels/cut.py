@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
 from math import comb
 from typing import Any
@@ -13,12 +13,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels.channel import Channel, Counts, Repeating, batched, unbatched
-from sfumato.channels.item_counts import Sizes
+from sfumato.channels.dense import Dense
 from sfumato.channels.product import Product
 from sfumato.channels.unary_bits import ValueBits
 from sfumato.errors import Unanswerable
 
 Floats = NDArray[np.float64]
+
+
+class Sizes(Dense):
+    """Partial supports: entry [l', l] is the probability that l' of the k items are reported when l
+    of them are true (Evfimievski et al. 2002; FRAPP eq. 11), one channel a basket size.
+
+    Enough to recover the support of an itemset (all k present), as its items are treated alike.
+    """
+
+    @classmethod
+    @lru_cache(maxsize=256)  # a plan asks for the same few hundreds of times
+    def cut_and_paste(cls, length: int, basket: int, cutoff: int, insert: float) -> Sizes:
+        """A basket of `basket` items: min(uniform 0..cutoff, basket) of them are kept, then every
+        other item is put in with `insert`: of the l true ones q are kept (`kept_inside`), each of
+        the other k-q is put in with probability ρ = insert.
+        """
+        truths = min(length, basket) + 1
+        matrix = np.zeros((length + 1, truths))
+        for true in range(truths):
+            for kept, chance in enumerate(kept_inside(basket, true, cutoff)):
+                rest = length - kept
+                for put in range(rest + 1):
+                    law = comb(rest, put) * insert**put * (1 - insert) ** (rest - put)
+                    matrix[kept + put, true] += chance * law
+        return cls(matrix, (truths,), (length + 1,))
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,8 +23,7 @@ from sfumato.errors import DataError, EstimationError, ParameterError, PrivacyEr
 from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, safe_log
 from sfumato.mechanisms.parameters import Option, keep_of
 from sfumato.mechanisms.steps import Flip, Step
-from sfumato.mechanisms.steps.basket_steps import item_odds, one_hot
-from sfumato.mechanisms.steps.flipping import SCALE
+from sfumato.mechanisms.steps.basket_steps import SCALE, item_odds, one_hot
 from sfumato.observation import FlipLaw, ItemsetTally, Observation
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.probability import check_places

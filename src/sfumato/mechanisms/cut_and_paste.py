@@ -39,8 +39,7 @@ from sfumato.mechanisms.bitflip import (
 )
 from sfumato.mechanisms.parameters import Option
 from sfumato.mechanisms.steps import CutStep, Step
-from sfumato.mechanisms.steps.basket_steps import boost, cut_law
-from sfumato.mechanisms.steps.flipping import SCALE
+from sfumato.mechanisms.steps.basket_steps import SCALE, boost, cut_law
 from sfumato.observation import CellTally, CutLaw, ItemsetTally, Observation
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.probability import check_count

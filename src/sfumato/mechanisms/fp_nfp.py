@@ -18,7 +18,7 @@ from sfumato.domain import Domain
 from sfumato.errors import ParameterError, PrivacyError, listing
 from sfumato.mechanisms.bitflip import ItemFlips, basket_reports, rounded_rates
 from sfumato.mechanisms.parameters import Option, Supports, check_given
-from sfumato.mechanisms.steps.flipping import SCALE
+from sfumato.mechanisms.steps.basket_steps import SCALE
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.untrusted import Untrusted
 

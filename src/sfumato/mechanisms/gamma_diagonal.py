@@ -16,7 +16,6 @@ from sfumato.channels import Retain
 from sfumato.domain import Domain, Items
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.mechanisms.base import Mechanism, check_kept
-from sfumato.mechanisms.sequential import DiagonalSums
 from sfumato.mechanisms.steps import Diagonal, Diagonal64, Step
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.untrusted import Untrusted
@@ -71,16 +70,6 @@ class GammaDiagonal(Mechanism):
     @cached_property
     def private_channel(self) -> Retain:
         return Retain.uniform(float(self.keep), self.domain.private.shape)
-
-    @property
-    def partial_sums(self) -> DiagonalSums:
-        """The matrix as `sample_sequentially` takes it: the same distribution, attribute by
-        attribute (FRAPP eq. 25-26).
-        """
-        gamma = Fraction(self.gamma)
-        return DiagonalSums(
-            self.domain.private.shape, diagonal=gamma.numerator, other=gamma.denominator
-        )
 
     def parameters(self) -> dict[str, Any]:
         return {"gamma": str(Fraction(self.gamma))}

@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -19,19 +18,15 @@ from numpy.typing import NDArray
 from sfumato.arguments import checked
 from sfumato.channels import Dense
 from sfumato.channels.dense import check_stochastic
-from sfumato.domain import Columns, Domain, code_dtype
+from sfumato.domain import Domain
 from sfumato.errors import FileError, ParameterError, PrivacyError, SfumatoError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.gamma_diagonal import check_cells
 from sfumato.mechanisms.parameters import MATRIX, Supports
-from sfumato.mechanisms.sequential import DenseSums
 from sfumato.mechanisms.steps import Step, TableStep
-from sfumato.mechanisms.steps.cell_steps import pick_each, row_ends
-from sfumato.mechanisms.steps.step import joint_codes
 from sfumato.mechanisms.weights import check_weights, integer_weights
-from sfumato.privacy.guarantee import Gamma, Guarantee
+from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.probability import ONE
-from sfumato.randomness import Keystream
 from sfumato.untrusted import (
     MOST_MATRIX_BYTES,
     Untrusted,
@@ -115,20 +110,6 @@ class UserMatrix(Mechanism):
         return (self.matrix * ONE).astype(np.uint64)
 
     @cached_property
-    def guarantee(self) -> Guarantee:
-        """The largest ratio within a row, exact; infinite where a report is possible for some
-        records only.
-        """
-        rows = self.weights[self.weights.max(axis=1) > 0]
-        least, most = rows.min(axis=1).tolist(), rows.max(axis=1).tolist()
-        gamma: Gamma = (
-            math.inf
-            if min(least) == 0
-            else max(Fraction(m, n) for m, n in zip(most, least, strict=True))
-        )
-        return Guarantee(gamma)
-
-    @cached_property
     def caveats(self) -> tuple[str, ...]:
         if not math.isinf(self.guarantee.gamma):
             return ()
@@ -141,13 +122,6 @@ class UserMatrix(Mechanism):
     def private_channel(self) -> Dense:
         return Dense(self.matrix, self.domain.private.shape, self.domain.private.shape)
 
-    @property
-    def partial_sums(self) -> DenseSums:
-        """The matrix as `sample_sequentially` takes it: the same distribution, attribute by
-        attribute.
-        """
-        return DenseSums(self.weights, self.domain.private.shape)
-
     def parameters(self) -> dict[str, Any]:
         return {"weights": self.weights.tolist()}
 
@@ -159,21 +133,10 @@ class UserMatrix(Mechanism):
             given.refuse("rows of equal length, as many as they are long")
         return cls(domain, np.array(rows, dtype=np.float64) / ONE)
 
-    @cached_property
-    def _cumulative(self) -> NDArray[np.uint64]:
-        return row_ends(self.weights.T)
-
     def steps(self) -> tuple[Step, ...]:
         sizes, laws = self.domain.private.shape, tuple(map(tuple, self.weights.T.tolist()))
         places = tuple(range(len(sizes)))
         return (TableStep(columns=places, reports=places, sizes=sizes, weights=laws),)
-
-    def randomise(self, columns: Columns, rng: Keystream) -> Columns:
-        """As its step would, from the array itself: 2,000 cells have 4 million weights."""
-        shape = self.domain.private.shape
-        drawn = pick_each(self._cumulative, joint_codes(columns, shape), rng)
-        codes = np.unravel_index(drawn, shape)
-        return tuple(code.astype(code_dtype(size)) for code, size in zip(codes, shape, strict=True))
 
 
 def read_matrix(path: str | Path) -> NDArray[np.float64]:

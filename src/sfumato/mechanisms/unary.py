@@ -27,7 +27,7 @@ from sfumato.mechanisms.joint import (
     record_items,
 )
 from sfumato.mechanisms.steps import Step, UnaryStep
-from sfumato.mechanisms.steps.flipping import SCALE
+from sfumato.mechanisms.steps.basket_steps import SCALE
 from sfumato.observation import Observation, item_tally
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.untrusted import Untrusted

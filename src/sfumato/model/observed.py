@@ -14,7 +14,6 @@ import numpy as np
 
 from sfumato.channels.contrasts import Axes, Floats, Interactions
 from sfumato.channels.linear import Response
-from sfumato.channels.margins import margin_consistent
 from sfumato.channels.questionnaire_channel import Question, Questions, System, pools_of
 from sfumato.domain import Cells
 from sfumato.errors import Unanswerable
@@ -24,6 +23,7 @@ from sfumato.estimation.evidence import CountEvidence
 from sfumato.estimation.tallied import evidence_of, usual_evidence
 from sfumato.mechanisms.base import Mechanism
 from sfumato.memory import Recent
+from sfumato.model.margins import margin_consistent
 from sfumato.model.measurement import Measurement, Measurements, Reconstruction
 from sfumato.observation import CellTally, Observation, Tally
 

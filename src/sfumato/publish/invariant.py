@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from sfumato.errors import EstimationError, ParameterError
 from sfumato.mechanisms.weights import integer_weights
 from sfumato.privacy.guarantee import Gamma, Guarantee
-from sfumato.publish.limits import MOST_BEST_VALUES
 from sfumato.privacy.probability import ONE
+from sfumato.publish.limits import MOST_BEST_VALUES
 from sfumato.randomness import Keystream
 
 __all__ = ["InvariantMatrix"]

@@ -40,7 +40,7 @@ from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mechanisms.matrix import UserMatrix
 from sfumato.mechanisms.program import Program
 from sfumato.mechanisms.steps import Collide, Kary, Own, Window
-from sfumato.mechanisms.steps.hashing import buckets_of
+from sfumato.mechanisms.steps.symbol_steps import buckets_of
 from sfumato.mechanisms.subset_selection import SubsetSelection
 from sfumato.privacy.guarantee import Guarantee
 

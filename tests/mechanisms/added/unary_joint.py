@@ -15,7 +15,7 @@ from sfumato.bits import Bits
 from sfumato.channels import Unary
 from sfumato.domain import Cells, Columns, Domain, Items
 from sfumato.mechanisms.base import Mechanism, Within, every_cell, rows_of, safe_log
-from sfumato.mechanisms.steps.flipping import SCALE, flip_bits
+from sfumato.mechanisms.steps.basket_steps import SCALE, flip_bits
 from sfumato.observation import Observation, item_tally
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream

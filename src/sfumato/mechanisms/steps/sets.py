@@ -15,6 +15,7 @@ from sfumato.domain import Columns
 from sfumato.mechanisms.steps.basket_steps import (
     any_flips,
     check_keeps,
+    flip_bits,
     flipped,
     item_odds,
     keeps_of,
@@ -24,7 +25,6 @@ from sfumato.mechanisms.steps.basket_steps import (
 )
 from sfumato.mechanisms.steps.cell_steps import Answered, check_weights
 from sfumato.mechanisms.steps.draws import Draws
-from sfumato.mechanisms.steps.flipping import flip_bits
 from sfumato.mechanisms.steps.step import Column, Ints, Rows, Shows, Value, basket
 from sfumato.privacy.guarantee import Gamma
 from sfumato.randomness import Keystream

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -15,6 +16,8 @@ from numpy.typing import NDArray
 
 from sfumato.domain import code_dtype
 from sfumato.errors import ParameterError
+from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
+from sfumato.mechanisms.matrix import UserMatrix
 from sfumato.randomness import Keystream
 
 LARGEST_TOTAL = 1 << 63  # of the weights of one column: sums and draws are 64-bit integers
@@ -83,6 +86,17 @@ def _below_each(bounds: NDArray[np.uint64], rng: Keystream) -> NDArray[np.uint64
         draws[bad] = rng.words(bad.size) & masks[bad]
         bad = bad[draws[bad] >= bounds[bad]]
     return draws
+
+
+def partial_sums(mechanism: GammaDiagonal | UserMatrix) -> PartialSums:
+    """The matrix of a mechanism as `sample_sequentially` takes it: the same distribution, attribute
+    by attribute.
+    """
+    shape = mechanism.domain.private.shape
+    if isinstance(mechanism, UserMatrix):
+        return DenseSums(mechanism.weights, shape)
+    gamma = Fraction(mechanism.gamma)
+    return DiagonalSums(shape, diagonal=gamma.numerator, other=gamma.denominator)
 
 
 @dataclass(frozen=True)
