@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 
 from sfumato.arguments import checked
 from sfumato.channels import Dense
-from sfumato.domain import Category, Cells, Columns, Domain
+from sfumato.domain import Category, Columns, Domain
 from sfumato.errors import ParameterError
-from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, safe_log
-from sfumato.mechanisms.joint import check_joint, joint_cells, joint_gamma, joint_shares
+from sfumato.mechanisms.base import check_kept
+from sfumato.mechanisms.joint import JointMechanism, check_joint, joint_gamma
 from sfumato.mechanisms.steps import Own, Step
-from sfumato.observation import CellTally, Observation
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.untrusted import Untrusted
 
@@ -87,7 +86,7 @@ def hadamard(size: int) -> NDArray[np.int64]:
 
 @checked
 @dataclass(frozen=True, repr=False)
-class HadamardResponse(Mechanism):
+class HadamardResponse(JointMechanism):
     """Every own symbol has weight a and any other b, of the same total for every record: γ = a/b.
 
     One integer below own·(a−b) + symbols·b decides: below own·(a−b) it names an own symbol, else
@@ -151,22 +150,14 @@ class HadamardResponse(Mechanism):
         )
 
     @cached_property
-    def _channel(self) -> Dense:
+    def joint_channel(self) -> Dense:
         matrix = self._sets.matrix(float(self.gamma))
         return Dense(matrix, self.domain.private.shape, (self._sets.symbols,))
 
-    def observe_private(self, cells: Sequence[Cells]) -> Observation:
-        symbol = self.private_reports.attributes[0].cells()
-        return Observation(joint_cells(self.domain.private), CellTally((symbol,)), self._channel)
-
     @property
     def private_channel(self) -> Dense:
-        return self._channel
+        return self.joint_channel
 
-    def private_likelihood(
-        self, reports: Columns, cells: Sequence[Cells], within: Within | None, margins: Any
-    ) -> NDArray[Any]:
-        groups = every_cell(cells) if within is None else within
+    def _likelihoods(self, reports: Columns, shares: NDArray[Any]) -> NDArray[Any]:
         symbols = np.asarray(reports[self.reports.index("symbol")]).astype(np.intp)
-        shares = joint_shares(self.domain.private, cells, groups)
-        return safe_log(self._channel.matrix @ shares.T)[symbols]
+        return np.asarray(self.joint_channel.matrix @ shares.T)[symbols]

@@ -5,7 +5,7 @@ and Barg 2018; Wang et al. 2016).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -16,26 +16,19 @@ from numpy.typing import NDArray
 
 from sfumato.arguments import checked
 from sfumato.channels.subset import SubsetBits
-from sfumato.domain import Cells, Columns, Domain, Items
+from sfumato.domain import Columns, Domain, Items
 from sfumato.errors import ParameterError
-from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, rows_of, safe_log
+from sfumato.mechanisms.base import check_kept, rows_of
 from sfumato.mechanisms.bitflip import report_items, reported_items
-from sfumato.mechanisms.joint import (
-    check_joint,
-    joint_cells,
-    joint_gamma,
-    joint_shares,
-    record_items,
-)
+from sfumato.mechanisms.joint import JointMechanism, check_joint, joint_gamma, record_items
 from sfumato.mechanisms.steps import Step, Subset
-from sfumato.observation import Observation, item_tally
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.untrusted import Untrusted
 
 
 @checked
 @dataclass(frozen=True, repr=False)
-class SubsetSelection(Mechanism):
+class SubsetSelection(JointMechanism):
     """`chosen` of the n possible records: sets that hold the true one have weight a, others b.
 
     γ = a/b, since the total weight C(n−1,k−1)·a + C(n−1,k)·b is the same for every truth.
@@ -113,7 +106,7 @@ class SubsetSelection(Mechanism):
         )
 
     @cached_property
-    def _channel(self) -> SubsetBits:
+    def joint_channel(self) -> SubsetBits:
         a, _, total = self._parts
         size = self._items.size
         own = self.chosen * a / total
@@ -121,20 +114,13 @@ class SubsetSelection(Mechanism):
         shape = self.domain.private.shape
         return SubsetBits(np.full(size, own), np.full(size, 1 - other), shape, self.chosen)
 
-    def observe_private(self, cells: Sequence[Cells]) -> Observation:
-        return Observation(joint_cells(self.domain.private), item_tally(self._items), self._channel)
-
     def most_likely(self, reports: Columns) -> tuple[NDArray[Any], float]:
         a, _, total = self._parts
         own = self.chosen * a / total / math.comb(self._items.size - 1, self.chosen - 1)
         sets = math.comb(self._items.size, self.chosen)
         return np.full(rows_of(reports), own), own * sets
 
-    def private_likelihood(
-        self, reports: Columns, cells: Sequence[Cells], within: Within | None, margins: Any
-    ) -> NDArray[Any]:
+    def _likelihoods(self, reports: Columns, shares: NDArray[Any]) -> NDArray[Any]:
         """P(set | group) ∝ 1 + (γ−1)·P(the record is in the set | group)."""
-        groups = every_cell(cells) if within is None else within
-        bits = reported_items(self, reports)
-        inside = bits.to_dense() @ joint_shares(self.domain.private, cells, groups).T
-        return safe_log(1 + (float(self.gamma) - 1) * inside)
+        inside = reported_items(self, reports).to_dense() @ shares.T
+        return np.asarray(1 + (float(self.gamma) - 1) * inside)

@@ -5,7 +5,7 @@ encoding, Wang et al. 2017).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -16,19 +16,13 @@ from numpy.typing import NDArray
 
 from sfumato.arguments import checked
 from sfumato.channels import Unary
-from sfumato.domain import Cells, Columns, Domain, Items
+from sfumato.domain import Columns, Domain, Items
 from sfumato.errors import ParameterError
-from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, safe_log
+from sfumato.mechanisms.base import check_kept
 from sfumato.mechanisms.bitflip import likeliest_bits, report_items, reported_items
-from sfumato.mechanisms.joint import (
-    check_joint,
-    joint_cells,
-    joint_shares,
-    record_items,
-)
+from sfumato.mechanisms.joint import JointMechanism, check_joint, record_items
 from sfumato.mechanisms.steps import Step, UnaryStep
 from sfumato.mechanisms.steps.basket_steps import SCALE
-from sfumato.observation import Observation, item_tally
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.untrusted import Untrusted
 
@@ -37,7 +31,7 @@ HALF = SCALE // 2
 
 @checked
 @dataclass(frozen=True, repr=False)
-class UnaryEncoding(Mechanism):
+class UnaryEncoding(JointMechanism):
     """The true record's bit is shown half of the time, any other with `false` / 65,536.
 
     Two records differ in two bits, so γ = (1/2)/f · (1−f)/(1/2) = (1−f)/f. The variance of a share
@@ -100,24 +94,16 @@ class UnaryEncoding(Mechanism):
         )
 
     @cached_property
-    def _channel(self) -> Unary:
+    def joint_channel(self) -> Unary:
         size, false = self._items.size, self.false / SCALE
         return Unary(np.full(size, 0.5), np.full(size, 1 - false), self.domain.private.shape)
-
-    def observe_private(self, cells: Sequence[Cells]) -> Observation:
-        return Observation(joint_cells(self.domain.private), item_tally(self._items), self._channel)
 
     def most_likely(self, reports: Columns) -> tuple[NDArray[Any], float]:
         size = self._items.size
         ones, zeros = np.full(size, 0.5), np.full(size, 1 - self.false / SCALE)
         return likeliest_bits(reports[0], ones, zeros, [range(size)]), float(self.guarantee.gamma)
 
-    def private_likelihood(
-        self, reports: Columns, cells: Sequence[Cells], within: Within | None, margins: Any
-    ) -> NDArray[Any]:
-        """Σ over records of what a shown or hidden bit says of it; other columns evenly spread."""
-        groups = every_cell(cells) if within is None else within
-        bits = reported_items(self, reports)
-        false = self.false / SCALE
-        odds = np.where(bits.to_dense(), 0.5 / false, 0.5 / (1 - false))
-        return safe_log(odds @ joint_shares(self.domain.private, cells, groups).T)
+    def _likelihoods(self, reports: Columns, shares: NDArray[Any]) -> NDArray[Any]:
+        """Σ over records of what a shown or hidden bit says of it."""
+        false, shown = self.false / SCALE, reported_items(self, reports).to_dense()
+        return np.asarray(np.where(shown, 0.5 / false, 0.5 / (1 - false)) @ shares.T)
