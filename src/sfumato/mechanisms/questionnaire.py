@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -51,8 +51,8 @@ MOST_MAPPED = 1 << 19  # entries of all public maps together
 MOST_TOTAL = 1 << 24  # the largest bound that one draw is taken below
 FINENESS = 4096  # the denominator of a gamma that is no simple fraction
 BESIDE_TARGET = 0.3  # the share of questions about other columns where one is to be predicted
-FORETOLD = 1000  # features up to which the least squares of folded questions are foretold
-MOST_FORETOLD = 4096  # cells of the columns asked about, likewise
+PREDICTED = 1000  # features up to which the least squares of folded questions are predicted
+MOST_PREDICTED = 4096  # cells of the columns asked about, likewise
 SURE = 8.0  # people to be expected at a question for it to be answered by someone at all
 DENSE = 1 << 16  # records up to which the channel over whole records is written down
 
@@ -204,14 +204,8 @@ class Questionnaire(Mechanism):
             )
         )
 
-    @property
-    def _parts(self) -> tuple[int, int]:
-        """a and b: the weights of the true answer and of any other."""
-        gamma = Fraction(self.gamma)
-        return gamma.numerator, gamma.denominator
-
     def steps(self) -> tuple[Step, ...]:
-        shape, (a, b) = self._private.shape, self._parts
+        shape, gamma = self._private.shape, Fraction(self.gamma)
         kary = tuple(
             Kary(
                 columns=each.columns,
@@ -219,8 +213,8 @@ class Questionnaire(Mechanism):
                 sizes=tuple(shape[axis] for axis in each.columns),
                 answers=each.answers,
                 map=each.map,
-                a=a,
-                b=b,
+                a=gamma.numerator,
+                b=gamma.denominator,
             )
             for each in self.questions
         )
@@ -280,16 +274,9 @@ class Questionnaire(Mechanism):
         view = np.ravel_multi_index(tuple(coarse), shown)
         return Questions(self._system.about(axes), axes, view, shown)
 
-    def _tally(self) -> CellTally:
-        return CellTally(tuple(attribute.cells() for attribute in self.private_reports))
-
     def observe_private(self, cells: Sequence[Cells]) -> Observation:
-        self._check_held([part.name for part in cells])
-        return Observation(tuple(cells), self._tally(), self._channel(cells))
-
-    def _check_held(self, names: Sequence[str]) -> None:
-        axes = {self._private.axis(name) for name in names}
-        if not any(axes <= set(each.columns) for each in self.questions):
+        names = [part.name for part in cells]
+        if not self._held({self._private.axis(name) for name in names}):
             raise Unanswerable(
                 f"no question held {listing(names)} together ({self.largest} columns at once at "
                 "most)",
@@ -297,6 +284,12 @@ class Questionnaire(Mechanism):
                 columns=tuple(names),
                 largest=self.largest,
             )
+        tally = CellTally(tuple(attribute.cells() for attribute in self.private_reports))
+        return Observation(tuple(cells), tally, self._channel(cells))
+
+    def _held(self, axes: Set[int]) -> bool:
+        """Whether some question holds these columns together."""
+        return any(axes <= each.held for each in self.questions)
 
     def tells(self, names: Sequence[str], people: float) -> bool:
         """Whether enough of so many people are asked about them: questions whose every cell is an
@@ -314,12 +307,16 @@ class Questionnaire(Mechanism):
         """The least weight of a fold of each folded set of columns, were there no more folds than
         are needed: some of more may go unanswered.
         """
+
+        def needed(folds: Sequence[Question]) -> int:
+            return least_number(len(folds[0].map or ()), max(each.answers for each in folds))
+
         found: dict[frozenset[int], list[Question]] = {}
         for each in self.questions:
             if each.map is not None:
                 found.setdefault(each.held, []).append(each)
         return {
-            held: min(each.weight for each in folds) * max(1.0, len(folds) / _needed(folds))
+            held: min(each.weight for each in folds) * max(1.0, len(folds) / needed(folds))
             for held, folds in found.items()
         }
 
@@ -344,7 +341,7 @@ class Questionnaire(Mechanism):
 
     @cached_property
     def _variances(self) -> dict[Any, float]:
-        """What was foretold: a plan asks for the same in several places."""
+        """What was predicted: a plan asks for the same in several places."""
         return {}
 
     def _variance(
@@ -352,14 +349,13 @@ class Questionnaire(Mechanism):
     ) -> float:
         places = [self._private.axis(part.name) for part in cells]
         laws = [part.counts() / part.attribute.size for part in cells]
-        held = any(each.held.issuperset(places) for each in self.questions)
-        order = None if held else self.at_once
+        order = None if self._held(frozenset(places)) else self.at_once
         if not self._folds_about(frozenset(places)):
             plain = self._plain(places)
             return plain_variance(plain, float(self.gamma), laws, weights, shares, order)
         whole = math.prod(part.attribute.size for part in cells)
         system = self._system.about(tuple(sorted(places)))
-        if whole <= MOST_FORETOLD and system.interactions.size <= FORETOLD:
+        if whole <= MOST_PREDICTED and system.interactions.size <= PREDICTED:
             return self._channel(cells).predicted_variance(weights, shares, order)
         return self._roughly(places, laws, weights, order)
 
@@ -367,25 +363,15 @@ class Questionnaire(Mechanism):
     def beyond_prediction(self) -> tuple[str, ...]:
         if not self._least_folds:
             return ()
-        system, columns = self._system, range(len(self._private))
-        sizes = (
-            [system.interactions.size]
-            if system.full
-            else [system.about(axes).interactions.size for axes in self._asked_apart(columns)]
-        )
-        if max(sizes) <= FORETOLD:
+        apart = [(axis,) for axis in range(len(self._private))]  # and the sets that are folded
+        apart += [tuple(sorted(each)) for each in self._least_folds]
+        systems = [self._system] if self._system.full else map(self._system.about, apart)
+        if max(system.interactions.size for system in systems) <= PREDICTED:
             return ()
         return (
             "columns of many cells are asked about in parts, too many to be worked out: their "
             "unbiased errors may be up to three times those foretold",
         )
-
-    def _asked_apart(self, columns: Iterable[int]) -> list[tuple[int, ...]]:
-        """The single columns, and the sets that are folded."""
-        return [
-            *((axis,) for axis in columns),
-            *(tuple(sorted(each)) for each in self._least_folds),
-        ]
 
     def _folds_about(self, axes: frozenset[int]) -> bool:
         """Whether folded questions enter what is told of these columns: any about one of them, or
@@ -432,23 +418,22 @@ class Questionnaire(Mechanism):
 
     def _information(self, axes: tuple[int, ...]) -> float:
         """What a person tells, on average, of each feature of an interaction."""
-        if axes not in self._known:
+        if axes not in self._told:
             held = frozenset(axes)
-            self._known[axes] = sum(each for own, each in self._each if held <= own)
-        return self._known[axes]
+            self._told[axes] = sum(each for own, each in self._each if held <= own)
+        return self._told[axes]
 
     @cached_property
-    def _known(self) -> dict[tuple[int, ...], float]:
+    def _told(self) -> dict[tuple[int, ...], float]:
         return {}
 
     @cached_property
     def _each(self) -> list[tuple[frozenset[int], float]]:
         """What each question adds to what a person tells of the features of its columns."""
-        shape, gamma = self._private.shape, float(self.gamma)
-        sizes = [math.prod(shape[axis] for axis in each.columns) for each in self.questions]
+        gamma, cells = float(self.gamma), self._system.interactions.cells
         return [
-            (each.held, each.share * information(gamma, each.answers, cells))
-            for each, cells in zip(self.questions, sizes, strict=True)
+            (each.held, each.share * information(gamma, each.answers, cells(each.columns)))
+            for each in self.questions
         ]
 
     @cached_property
@@ -539,11 +524,6 @@ def check_question(
         raise ParameterError(f"{said}, about {named}, has one answer; it needs two at least")
     if question.weight < 1:
         raise ParameterError(f"{said}, about {named}, is never dealt; give it a share above 0")
-
-
-def _needed(folds: Sequence[Question]) -> int:
-    """How many folds of the same columns determine them."""
-    return least_number(len(folds[0].map or ()), max(each.answers for each in folds))
 
 
 def _check_values(private: Domain) -> None:
