@@ -363,7 +363,7 @@ class Questionnaire(Mechanism):
     def beyond_prediction(self) -> tuple[str, ...]:
         if not self._least_folds:
             return ()
-        apart = [(axis,) for axis in range(len(self._private))]  # and the sets that are folded
+        apart: list[tuple[int, ...]] = [(axis,) for axis in range(len(self._private))]
         apart += [tuple(sorted(each)) for each in self._least_folds]
         systems = [self._system] if self._system.full else map(self._system.about, apart)
         if max(system.interactions.size for system in systems) <= PREDICTED:
