@@ -32,7 +32,8 @@ from sfumato.datasets.loaders import CENSUS, HEALTH
 from sfumato.domain import Columns, Domain, Items, code_dtype
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
-from sfumato.mechanisms.steps.basket_steps import CHUNK, PLANES, SCALE
+from sfumato.mechanisms.steps.basket_steps import PLANES, SCALE
+from sfumato.mechanisms.steps.basket_steps import WIDE_CHUNK as CHUNK
 from sfumato.randomness import secure, seeded
 
 GAMMA = 19

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from sfumato.channels import Channel, Product, Retain, Sizes
 from sfumato.channels.channel import Dealt, is_exact
 from sfumato.channels.cut import beyond_cutoff, kept_inside
+from sfumato.channels.limits import ENTRIES
 from sfumato.domain import Cells, Items
 from sfumato.errors import Unanswerable
 
 ItemSource = Items | Cells  # items of baskets, or the cells of a column taken as items
-MOST_ITEMSETS = 1 << 22  # the largest tally of itemsets that is counted
 
 
 class ItemsetCounter(Protocol):
@@ -111,7 +111,7 @@ class ItemsetTally:
         return tuple(len(items) + optional for items, optional in self.columns)
 
     def count(self, counter: Counting) -> NDArray[Any]:
-        if math.prod(self.shape) > MOST_ITEMSETS:
+        if math.prod(self.shape) > ENTRIES:
             raise Unanswerable(
                 f"this question needs {math.prod(self.shape):,} itemsets of the reports",
                 hint="ask about fewer columns at once, or coarser cells",

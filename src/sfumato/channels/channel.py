@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels.law import OwnLaw, Replacement
+from sfumato.channels.limits import ENTRIES
 from sfumato.domain import Cells
 from sfumato.errors import EstimationError
 
 Counts = NDArray[Any]
-BLOCK = 1 << 22  # entries of the influences of single cells that are held at once
 
 
 class NotLumpableError(EstimationError):
@@ -98,7 +98,7 @@ class Channel(ABC):
         size, entries = math.prod(self.inputs), math.prod(self.outputs)
         flat = table.reshape(entries, -1)
         result = np.empty((size, flat.shape[1]))
-        step = max(1, BLOCK // max(1, entries))
+        step = max(1, ENTRIES // max(1, entries))
         for start in range(0, size, step):
             stop = min(start + step, size)
             units = np.zeros((size, stop - start))

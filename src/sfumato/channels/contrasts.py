@@ -20,9 +20,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.channels.limits import SMALL
+
 Floats = NDArray[Any]
 Axes = tuple[int, ...]
-SMALL = 64  # cells of a table whose features are remembered
 
 
 @lru_cache(maxsize=256)

@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels.contrasts import Axes, Floats, Interactions
+from sfumato.channels.limits import FEW_UNKNOWNS, STACKED
 
-STACKED = 1 << 16  # entries of a design up to which one block holds it
-FEW = 300  # unknowns whose information is inverted by NumPy alone: SciPy takes longer to be loaded
 DETERMINED = 1e-6  # how much of a sum may lie outside of what the reports determine
 MOST_STEPS, CLOSE = 30, 1e-3  # of conjugate gradients: how many, and what is too little to go on
 
@@ -265,7 +264,7 @@ def _inverted(matrix: Floats) -> Floats | None:
     pivots = np.diag(factor)
     if pivots.min(initial=1.0) <= 1e-5 * pivots.max(initial=1.0):
         return None
-    if len(matrix) <= FEW:
+    if len(matrix) <= FEW_UNKNOWNS:
         half = np.linalg.inv(factor)
         return np.asarray(half.T @ half)
     from scipy.linalg.lapack import dpotri

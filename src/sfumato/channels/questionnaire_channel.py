@@ -21,14 +21,12 @@ from numpy.typing import NDArray
 
 from sfumato.channels.channel import Counts, Dealt, batched, unbatched
 from sfumato.channels.contrasts import Axes, Floats, Interactions
+from sfumato.channels.limits import FULL, KEPT, MOST_WORK
 from sfumato.channels.linear import Block, Design, LeastSquares, Response
 from sfumato.errors import Unanswerable
 from sfumato.memory import Recent
 from sfumato.privacy.probability import ONE
 
-FULL = 2000  # features up to which all questions are solved together; beyond, the asked axes' own
-MOST_WORK = 20_000_000_000  # features³ × groups, beyond which every answer would take seconds
-KEPT = 8  # settled tallies that are remembered: a release is asked many things
 PSEUDO_COUNT = 1.0  # per answer, shrinking fitted chances towards uniform
 
 

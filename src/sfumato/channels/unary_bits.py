@@ -17,11 +17,11 @@ from sfumato.channels.channel import (
     batched,
     unbatched,
 )
+from sfumato.channels.limits import SMALL
 from sfumato.domain import Cells
 from sfumato.errors import ParameterError
 
 Floats = NDArray[np.float64]
-MOST_BITS = 64  # whose products by truth are written down
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +117,7 @@ class ValueBits(Repeating):
     def moments(self, counts: Counts) -> Counts:
         """Bits are independent given the truth: products of means, and variances besides."""
         table, means = self._truths(counts), self.to_dense()
-        if len(means) > MOST_BITS:
+        if len(means) > SMALL:
             found = np.stack([(means * people) @ means.T for people in table.T], axis=-1)
         else:
             pairs = (means[:, None] * means[None]).reshape(-1, means.shape[1])

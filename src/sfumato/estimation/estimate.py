@@ -29,13 +29,13 @@ from sfumato.errors import (
 from sfumato.estimation.adjust import clip_and_scale, project_simplex
 from sfumato.estimation.evidence import CountEvidence, Evidence
 from sfumato.estimation.likelihood import MostLikely, maximum_likelihood
+from sfumato.estimation.limits import DRAWN_CELLS
 from sfumato.printable import json_number
 from sfumato.privacy.probability import check_number, check_places
 from sfumato.renderers.frames import arrow, free_name
 from sfumato.result import Result
 from sfumato.view import Chart, ColumnView, TableView, View
 
-DRAWN_CELLS = 60  # of an estimate, in one picture
 COUNT_COLUMNS = ("count", "count_stderr", "count_low", "count_high")  # of every table of counts
 
 

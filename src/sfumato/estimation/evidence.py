@@ -21,13 +21,13 @@ from sfumato.channels.channel import (
     own_axes,
     scatter,
 )
+from sfumato.channels.limits import ENTRIES
 from sfumato.channels.product import people_in, shown_at
 from sfumato.domain import Cells
 from sfumato.errors import Unanswerable
+from sfumato.estimation.limits import REMEMBERED_BYTES, REMEMBERED_WEIGHTS
 from sfumato.memory import Recent
 
-MOMENTS = 1 << 22  # entries of the products of reports that are written down
-REMEMBERED_WEIGHTS, REMEMBERED_BYTES = 64, 1 << 14  # whose covariances are kept, and how long
 NEGLIGIBLE = 1e-9  # variances below this × people × max w² count as 0
 
 
@@ -208,7 +208,7 @@ class CountEvidence(Evidence):
 
     def _covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
         repeats, entries = self.settled.repeats, math.prod(self.settled.outputs)
-        if repeats and entries**2 > MOMENTS:
+        if repeats and entries**2 > ENTRIES:
             found = super().covariance_matrix(weights)
         elif repeats:
             found = self._by_moments(self._influences(weights))
@@ -246,7 +246,7 @@ class CountEvidence(Evidence):
         if self.exact or not len(lost):
             return found
         found = np.array(found)
-        step = max(1, MOMENTS // max(self.estimated.size, 1))
+        step = max(1, ENTRIES // max(self.estimated.size, 1))
         for some in np.split(lost, range(step, len(lost), step)):
             given = weights(some)
             influence = self._influences(given)

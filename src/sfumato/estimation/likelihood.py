@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from sfumato.channels import Channel, Dense, Product, Retain
 from sfumato.errors import ConvergenceWarning
+from sfumato.estimation.limits import MOST_STEPS, MULTIPLIED
 
 TOLERANCE = 1e-9  # largest relative gain in log-likelihood per report that a step may still promise
-STEPS = 20_000
-BLOCK = 64  # cells of the largest block of factors that is multiplied out
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +32,7 @@ class MostLikely:
 
 
 def maximum_likelihood(
-    channel: Channel, counts: NDArray[Any], *, tolerance: float = TOLERANCE, steps: int = STEPS
+    channel: Channel, counts: NDArray[Any], *, tolerance: float = TOLERANCE, steps: int = MOST_STEPS
 ) -> MostLikely:
     """The truths under which these reports are most likely, none of them negative.
 
@@ -61,10 +60,10 @@ def _in_blocks(channel: Product) -> Channel:
         return channel
     blocks: list[NDArray[Any]] = []
     for factor in channel.factors:
-        if math.prod(factor.inputs) > BLOCK:
+        if math.prod(factor.inputs) > MULTIPLIED:
             return channel
         matrix = factor.to_dense()
-        if blocks and len(blocks[-1]) * len(matrix) <= BLOCK:
+        if blocks and len(blocks[-1]) * len(matrix) <= MULTIPLIED:
             blocks[-1] = np.kron(blocks[-1], matrix)
         else:
             blocks.append(matrix)

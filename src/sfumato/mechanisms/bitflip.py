@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sfumato.arguments import checked
 from sfumato.bits import Bits
 from sfumato.channels import Channel, Dense, Product, Retain, Unary
+from sfumato.channels.limits import ENTRIES
 from sfumato.domain import Cells, Codes, Columns, Domain, Items, as_bits
 from sfumato.errors import DataError, EstimationError, ParameterError, PrivacyError, SchemaError
 from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, safe_log
@@ -28,8 +29,6 @@ from sfumato.observation import FlipLaw, ItemsetTally, Observation
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.probability import check_places
 from sfumato.untrusted import Untrusted
-
-WRITTEN_OUT = 1 << 22  # entries of the largest record channel that is written out as a matrix
 
 Rates = float | Sequence[float] | NDArray[Any]
 
@@ -381,7 +380,7 @@ def check_written_out(name: str, items: int, cells: int) -> None:
     """Refuse to write out a matrix from cells to every combination of items where it would be
     large.
     """
-    if items > 40 or cells << items > WRITTEN_OUT:
+    if items > 40 or cells << items > ENTRIES:
         raise EstimationError(
             f"the {name} channel from {cells} cells to 2^{items} baskets is too large to write out",
             hint="ask for itemsets: their channel is small",

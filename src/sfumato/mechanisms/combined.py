@@ -17,6 +17,7 @@ from sfumato.channels import Channel, Product
 from sfumato.domain import Attribute, Cells, Columns, Domain, Items
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, rows_of
+from sfumato.mechanisms.limits import SHARE_STEP
 from sfumato.mechanisms.program import moved_step
 from sfumato.mechanisms.registry import from_spec, mechanism_class
 from sfumato.mechanisms.steps import Step
@@ -24,8 +25,6 @@ from sfumato.observation import Observation, joined, renamed
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream
 from sfumato.untrusted import MOST_ATTRIBUTES, Untrusted
-
-SHARE_STEP = 1 << 20  # the gamma of a group is a multiple of 1 / this
 
 
 @checked

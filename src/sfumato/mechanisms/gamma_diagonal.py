@@ -18,9 +18,8 @@ from sfumato.errors import ParameterError, SchemaError
 from sfumato.mechanisms.base import Mechanism, check_kept
 from sfumato.mechanisms.steps import Diagonal, Diagonal64, Step
 from sfumato.privacy.guarantee import Gamma, Guarantee
+from sfumato.privacy.probability import ONE
 from sfumato.untrusted import Untrusted
-
-ONE_DRAW = 1 << 32  # the largest total of weights that one 32-bit draw decides
 
 
 @checked
@@ -82,7 +81,7 @@ class GammaDiagonal(Mechanism):
     def steps(self) -> tuple[Step, ...]:
         sizes, scale = self.domain.private.shape, Fraction(self.gamma).denominator
         places = tuple(range(len(sizes)))
-        if self._total > ONE_DRAW:
+        if self._total > ONE:
             keep = int(self.keep * (1 << 64))
             return (Diagonal64(columns=places, reports=places, sizes=sizes, keep=keep),)
         return (
@@ -102,10 +101,10 @@ def representable(gamma: Fraction, cells: int) -> Fraction:
     >>> representable(Fraction("13.28"), 2000), representable(Fraction(19), 10**12) <= 19
     (Fraction(332, 25), True)
     """
-    if gamma.numerator + gamma.denominator * (cells - 1) <= ONE_DRAW:
+    if gamma.numerator + gamma.denominator * (cells - 1) <= ONE:
         return gamma
     if gamma + cells <= 1 << 16:
-        scale = ONE_DRAW // math.ceil(gamma + cells - 1)
+        scale = ONE // math.ceil(gamma + cells - 1)
         lowered = Fraction(math.floor(gamma * scale), scale)
     else:
         keep = Fraction(math.floor((gamma - 1) / (gamma + cells - 1) * (1 << 64)), 1 << 64)

@@ -17,14 +17,12 @@ from sfumato.domain import Cells, Columns, Domain, Items
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, Within, every_cell, safe_log
 from sfumato.mechanisms.gamma_diagonal import check_cells
-from sfumato.mechanisms.steps.step import LARGEST
+from sfumato.mechanisms.limits import FINENESS, LARGEST, MOST_CELLS
 from sfumato.mechanisms.weights import simple_below
 from sfumato.observation import CellTally, Observation, Tally, item_tally
 from sfumato.privacy.guarantee import Guarantee
 
-MOST_RECORDS = 1024  # different records that are each a value of their own
-FINENESS = 4096  # the denominator of a gamma that is no simple fraction
-MOST_GAMMA = LARGEST // (2 * MOST_RECORDS)  # weights of so many records are summed exactly
+MOST_GAMMA = LARGEST // (2 * MOST_CELLS)  # weights of so many records are summed exactly
 
 
 def joint_gamma(guarantee: Guarantee) -> Fraction:
@@ -38,10 +36,10 @@ def check_joint(name: str, domain: Domain) -> None:
     """Refuse baskets, and more different records than can each be a value."""
     check_cells(name, domain)
     cells = domain.private.cells
-    if not 1 < cells <= MOST_RECORDS:
+    if not 1 < cells <= MOST_CELLS:
         raise ParameterError(
             f"{name} reports one value of all private columns together; found {cells:,} different "
-            f"records, where 2 to {MOST_RECORDS:,} can be told apart",
+            f"records, where 2 to {MOST_CELLS:,} can be told apart",
             hint="use the questionnaire, or fewer columns and coarser cells",
         )
 

@@ -22,6 +22,7 @@ from sfumato.domain import Domain
 from sfumato.errors import FileError, ParameterError, PrivacyError, SfumatoError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.gamma_diagonal import check_cells
+from sfumato.mechanisms.limits import MOST_CELLS
 from sfumato.mechanisms.parameters import MATRIX, Supports
 from sfumato.mechanisms.steps import Step, TableStep
 from sfumato.mechanisms.weights import check_weights, integer_weights
@@ -34,8 +35,6 @@ from sfumato.untrusted import (
     parsed_list,
     read_text,
 )
-
-MOST_CELLS = 1024  # a file then describes the matrix in 12 MB, and its rank is known in a second
 
 
 @checked

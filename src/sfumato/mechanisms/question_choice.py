@@ -17,6 +17,7 @@ from sfumato.channels.contrasts import Axes, Floats
 from sfumato.channels.questionnaire_channel import Question
 from sfumato.domain import Domain
 from sfumato.errors import ParameterError, listing, near_miss
+from sfumato.mechanisms.limits import MOST_CELLS
 from sfumato.mechanisms.shares import Workload, answers_of, best_shares, identity_limit
 from sfumato.privacy.probability import ONE
 from sfumato.randomness import seeded
@@ -26,7 +27,6 @@ K = TypeVar("K")
 ORDERS = {"singles": 1, "pairs": 2, "triples": 3}
 USUAL = {1: 0.1, 2: 0.5, 3: 0.4}  # shares by order, for few columns
 FEW_COLUMNS, FEW_CELLS = 8, 10_000
-MOST_CELLS = 1024  # of one question
 TRIES = 3000  # random sets among which a cover is chosen
 WASTE = 11.0  # times the variance of maps without end, beyond which there are too few maps
 AMPLE = 4.0  # the same, from which there are enough

@@ -21,11 +21,20 @@ from sfumato.domain import Category, Cells, Columns, Domain
 from sfumato.errors import ParameterError, SchemaError, Unanswerable, listing
 from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, is_public, safe_log
 from sfumato.mechanisms.gamma_diagonal import check_cells
+from sfumato.mechanisms.limits import (
+    DENSE,
+    FINENESS,
+    MOST_CELLS,
+    MOST_MAPPED,
+    MOST_PREDICTED,
+    MOST_QUESTIONS,
+    MOST_TOTAL,
+    PREDICTED,
+)
 from sfumato.mechanisms.parameters import Option
 from sfumato.mechanisms.question_choice import (
     FEW_CELLS,
     FEW_COLUMNS,
-    MOST_CELLS,
     USUAL,
     asked,
     by_order,
@@ -46,15 +55,8 @@ from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.privacy.probability import ONE
 from sfumato.untrusted import Untrusted
 
-MOST_QUESTIONS = 1 << 14
-MOST_MAPPED = 1 << 19  # entries of all public maps together
-MOST_TOTAL = 1 << 24  # the largest bound that one draw is taken below
-FINENESS = 4096  # the denominator of a gamma that is no simple fraction
 BESIDE_TARGET = 0.3  # the share of questions about other columns where one is to be predicted
-PREDICTED = 1000  # features up to which the least squares of folded questions are predicted
-MOST_PREDICTED = 4096  # cells of the columns asked about, likewise
 SURE = 8.0  # people to be expected at a question for it to be answered by someone at all
-DENSE = 1 << 16  # records up to which the channel over whole records is written down
 
 
 @checked

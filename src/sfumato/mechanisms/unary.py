@@ -26,8 +26,6 @@ from sfumato.mechanisms.steps.basket_steps import SCALE
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.untrusted import Untrusted
 
-HALF = SCALE // 2
-
 
 @checked
 @dataclass(frozen=True, repr=False)
@@ -50,10 +48,10 @@ class UnaryEncoding(JointMechanism):
 
     def __post_init__(self) -> None:
         check_joint(self.name, self.domain)
-        if not 0 < self.false < HALF:
+        if not 0 < self.false < SCALE // 2:
             raise ParameterError(
                 f"false={self.false} of {SCALE:,} shows a false bit never, or as often as the true "
-                f"one; use 1 to {HALF - 1:,}"
+                f"one; use 1 to {SCALE // 2 - 1:,}"
             )
 
     @classmethod
@@ -88,7 +86,7 @@ class UnaryEncoding(JointMechanism):
                 reports=(0,),
                 sizes=shape,
                 answers=size,
-                ones=(HALF,) * size,
+                ones=(SCALE // 2,) * size,
                 zeros=(SCALE - self.false,) * size,
             ),
         )

@@ -21,6 +21,7 @@ from sfumato.channels.window import Shape, standing_below
 from sfumato.domain import Attribute, Category, Cells, Columns, Domain, Numeric
 from sfumato.errors import ParameterError, SchemaError, Unanswerable, listing
 from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, is_public, safe_log
+from sfumato.mechanisms.limits import FINENESS
 from sfumato.mechanisms.question_choice import free_column, whole_weights
 from sfumato.mechanisms.shares import kary_variance, scattered
 from sfumato.mechanisms.steps import Deal, Step, Window
@@ -32,7 +33,6 @@ from sfumato.privacy.probability import ONE
 from sfumato.untrusted import Untrusted
 
 FINEST = 256  # values of the grid; a number with no more values has its own
-FINENESS = 4096  # the denominator of a gamma that is no simple fraction
 MOST_GAMMA = 10_000
 TYPICAL = 10_000  # people of a plan: how much is smoothed depends on it
 MOST_NUMBERS = 256  # columns, one of which each person is asked about

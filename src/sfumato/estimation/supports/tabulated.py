@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.channels.limits import ENTRIES
 from sfumato.domain import Cells
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import is_nested
@@ -19,7 +20,6 @@ from sfumato.estimation.supports.supports import Floats, Integers, Measured
 from sfumato.progress import Progress, silent
 
 Errors = dict[tuple[int, ...], Floats]  # of the cells of some columns
-BLOCK = 1 << 22  # entries of the sums that are worked out together
 
 
 def nothing(columns: tuple[int, ...]) -> None:
@@ -109,7 +109,7 @@ class TabulatedSupports:
         errors: Errors = {}
         for attributes, places in self._by_attributes(itemsets):
             estimate = self.marginal([self.columns[attribute] for attribute in attributes])
-            step = max(1, BLOCK // (estimate.value.size * size))
+            step = max(1, ENTRIES // (estimate.value.size * size))
             for start in range(0, len(places), step):
                 block = places[start : start + step]
                 values = self._values[itemsets[block]]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sfumato.bits import WORD_BITS, Bits
 from sfumato.domain import Codes, Columns, as_bits
+from sfumato.mechanisms.limits import EXACT_BITS, FLIP_WORK, WIDE_CHUNK
 from sfumato.mechanisms.steps.draws import Draws
 from sfumato.mechanisms.steps.step import Action, Column, Ints, Rows, Step, Value, basket, quotient
 from sfumato.privacy.guarantee import Gamma
@@ -23,10 +24,6 @@ from sfumato.randomness import Keystream
 
 SCALE = 1 << 16  # bit flips are decided by 16-bit words
 PLANES = 16  # random bits compared for one report bit
-# Words at a time: 16 planes of them stay in the second-level cache, and NumPy's calls cost little.
-CHUNK = 1 << 12
-FLIP_WORK = 1 << 7  # an item's factor of gamma makes the whole fraction longer by two words
-EXACT_BITS = 1 << 19  # of a gamma that is the product of different ones: 32,000 of them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -448,11 +445,11 @@ def flip_bits(bits: Bits, keeps: Rows, rng: Keystream) -> Bits:
     """
     flips = SCALE - np.array(keeps, dtype=np.int64)
     words = np.empty_like(bits.words)
-    buffer = np.empty((PLANES + 2) * CHUNK, dtype=np.uint64)
+    buffer = np.empty((PLANES + 2) * WIDE_CHUNK, dtype=np.uint64)
     source, target, width = bits.words.reshape(-1), words.reshape(-1), bits.words.shape[1]
     for first, last, ones, zeros in _runs(flips):
-        for start in range(first * width, last * width, CHUNK):
-            part = slice(start, min(start + CHUNK, last * width))
+        for start in range(first * width, last * width, WIDE_CHUNK):
+            part = slice(start, min(start + WIDE_CHUNK, last * width))
             _flip_words(source[part], target[part], (ones, zeros), buffer, rng)
     if bits.rows % WORD_BITS:
         words[:, -1] &= np.uint64((1 << bits.rows % WORD_BITS) - 1)
@@ -479,10 +476,10 @@ def _flip_words(
     count, lowest = len(source), min(map(_lowest_bit, flips))
     planes = buffer[: (PLANES - lowest) * count].reshape(-1, count)
     rng.fill(planes)
-    flipped = buffer[PLANES * CHUNK :][:count]
+    flipped = buffer[PLANES * WIDE_CHUNK :][:count]
     _below(planes, flips[1], lowest, flipped)
     if flips[0] != flips[1]:
-        of_ones = buffer[(PLANES + 1) * CHUNK :][:count]
+        of_ones = buffer[(PLANES + 1) * WIDE_CHUNK :][:count]
         _below(planes, flips[0], lowest, of_ones)
         of_ones ^= flipped
         of_ones &= source

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.domain import Codes, Columns, code_dtype, codes_of
+from sfumato.mechanisms.limits import CHUNK, LARGEST, LOOKUP
 from sfumato.mechanisms.steps.draws import Draws
 from sfumato.mechanisms.steps.step import (
-    LARGEST,
     Action,
     Big,
     Column,
@@ -35,9 +35,6 @@ from sfumato.privacy.guarantee import Gamma
 from sfumato.privacy.probability import ONE
 from sfumato.randomness import Keystream
 from sfumato.untrusted import shown
-
-CHUNK = 1 << 15  # rows at a time: integers, look-ups and results stay in the cache
-LOOKUP = 1 << 16  # joint domains up to this size are decoded by table
 
 
 @dataclass(frozen=True, kw_only=True)

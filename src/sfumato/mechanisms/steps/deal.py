@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.bits import Bits
+from sfumato.channels.limits import ENTRIES
 from sfumato.domain import Codes, Columns, one_after_another
+from sfumato.mechanisms.limits import CHUNK, LOOKUP, MOST_TOTAL, QUESTION_WORK, TOGETHER
 from sfumato.mechanisms.steps.cell_steps import Kary
 from sfumato.mechanisms.steps.draws import Draws
 from sfumato.mechanisms.steps.step import Action, Column, Ints, Shows, Step, Value
@@ -22,12 +24,7 @@ from sfumato.privacy.guarantee import Gamma
 from sfumato.privacy.probability import ONE
 from sfumato.randomness import Keystream
 
-CHUNK = 1 << 15  # rows at a time: everything stays in the cache
-TOGETHER = 1 << 8  # cells of columns that are looked up at once
-WHOLE = 1 << 22  # questions × records up to which the true answer is one look-up
 SMALL = 1 << 8  # bounds up to here are drawn from 16 bits, as everywhere
-LARGEST_TOTAL, LARGEST_CELL = 1 << 24, 1 << 16  # what 32-bit draws and 16-bit cells hold
-QUESTION_WORK = 1 << 7  # to read and check one more question
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,7 +246,7 @@ class Allocation:
         kary = tuple(each for each in questions if isinstance(each, Kary) and each.starts is None)
         if len(kary) < len(questions) or len({(each.a, each.b) for each in kary}) > 1:
             return None
-        if any(each.total > LARGEST_TOTAL or each.cells > LARGEST_CELL for each in kary):
+        if any(each.total > MOST_TOTAL or each.cells > LOOKUP for each in kary):
             return None
         places = {column: place for place, column in enumerate(columns)}
         sizes = {c: s for each in kary for c, s in zip(each.columns, each.sizes, strict=True)}
@@ -303,7 +300,7 @@ class Allocation:
     @cached_property
     def _together(self) -> list[list[int]]:
         """Runs of columns whose codes are looked up as one."""
-        if len(self.questions) * math.prod(self.shape) <= WHOLE:
+        if len(self.questions) * math.prod(self.shape) <= ENTRIES:
             return [list(range(len(self.shape)))]
         runs: list[list[int]] = [[]]
         for axis, size in enumerate(self.shape):

@@ -11,9 +11,10 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.domain import Codes, Columns
+from sfumato.mechanisms.limits import LARGEST
 from sfumato.mechanisms.steps.cell_steps import check_weights
 from sfumato.mechanisms.steps.draws import Draws
-from sfumato.mechanisms.steps.step import LARGEST, Action, Column, Value
+from sfumato.mechanisms.steps.step import Action, Column, Value
 from sfumato.privacy.guarantee import Gamma
 from sfumato.randomness import Keystream
 

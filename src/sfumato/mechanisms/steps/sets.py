@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sfumato.bits import Bits
 from sfumato.domain import Columns
+from sfumato.mechanisms.limits import WIDE_CHUNK
 from sfumato.mechanisms.steps.basket_steps import (
     any_flips,
     check_keeps,
@@ -28,8 +29,6 @@ from sfumato.mechanisms.steps.draws import Draws
 from sfumato.mechanisms.steps.step import Column, Ints, Rows, Shows, Value, basket
 from sfumato.privacy.guarantee import Gamma
 from sfumato.randomness import Keystream
-
-CHUNK = 1 << 12  # rows at a time, each with all its answers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,8 +86,8 @@ class Subset(Sets):
     def run_many(self, columns: Columns, rng: Keystream) -> list[Bits]:
         true = self.truths(columns)
         sets = np.zeros((len(true), self.answers), dtype=bool)
-        for start in range(0, len(true), CHUNK):
-            part = slice(start, start + CHUNK)
+        for start in range(0, len(true), WIDE_CHUNK):
+            part = slice(start, start + WIDE_CHUNK)
             self._draw(true[part], sets[part], rng)
         return [Bits.from_dense(sets)]
 

@@ -17,13 +17,12 @@ from numpy.typing import NDArray
 from sfumato.bits import Bits
 from sfumato.domain import Codes, Columns, code_dtype
 from sfumato.errors import FileError, ParameterError, listing
+from sfumato.mechanisms.limits import LARGEST
 from sfumato.mechanisms.steps.draws import Draws
 from sfumato.privacy.guarantee import Gamma
 from sfumato.randomness import Keystream
 
-LARGEST = 1 << 53  # whole numbers below this are exact in JavaScript, and so are their sums
 DIGITS = re.compile("[0-9]{1,20}")  # of a number of up to 64 bits
-MOST_WORK = 1 << 22  # turns of loops that a program may ask of a device before it has answered
 
 Ints = tuple[int, ...]
 Rows = tuple[Ints, ...]

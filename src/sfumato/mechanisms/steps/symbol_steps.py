@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sfumato.bits import Bits
 from sfumato.domain import Codes, Columns, as_bits
+from sfumato.mechanisms.limits import LONGEST_POOL
 from sfumato.mechanisms.steps.cell_steps import check_weights
 from sfumato.mechanisms.steps.draws import Draws
 from sfumato.mechanisms.steps.step import Action, Column, Ints, Rows, Step, Value, basket
@@ -24,7 +25,6 @@ from sfumato.randomness import Keystream
 
 PRIME = (1 << 31) - 1
 WORD = (1 << 32) - 1
-LONGEST_POOL = 128  # letters that are hashed for every item
 
 
 @dataclass(frozen=True, kw_only=True)
