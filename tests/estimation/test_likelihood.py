@@ -11,8 +11,13 @@ from hypothesis import strategies as st
 
 from sfumato.channels import Dense, Law, Product, Retain
 from sfumato.errors import ConvergenceWarning
-from sfumato.estimation.adjust import clip_and_scale, project_simplex
-from sfumato.estimation.likelihood import _in_blocks, maximum_likelihood, retain_maximum
+from sfumato.estimation.likelihood import (
+    _in_blocks,
+    clip_and_scale,
+    maximum_likelihood,
+    project_simplex,
+    retain_maximum,
+)
 
 
 def optimality_gap(channel, counts, value) -> float:

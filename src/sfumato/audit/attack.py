@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sfumato.audit.paired import Paired, cells_of, judged_cells
 from sfumato.channels import Channel
 from sfumato.domain import Cells, Items
-from sfumato.estimation.adjust import clip_and_scale
+from sfumato.estimation.likelihood import clip_and_scale
 from sfumato.randomness import Keystream
 from sfumato.source import Release
 from sfumato.table import Table

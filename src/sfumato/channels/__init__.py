@@ -1,10 +1,9 @@
 """Channels: the matrices that counts pass through, each known by its structure."""
 
-from sfumato.channels.channel import Channel, NotLumpableError
+from sfumato.channels.channel import Channel, Law, NotLumpableError, OwnLaw
 from sfumato.channels.cut import CutBaskets, CutRecords, Sizes
 from sfumato.channels.decoded import Decoded
 from sfumato.channels.dense import Dense
-from sfumato.channels.law import Law, OwnLaw
 from sfumato.channels.product import Product
 from sfumato.channels.retain import Retain
 from sfumato.channels.unary_bits import Unary

@@ -11,8 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels.channel import Channel, Counts, Repeating, batched, has_known_laws, unbatched
-from sfumato.channels.law import Replacement
+from sfumato.channels.channel import (
+    Channel,
+    Counts,
+    Repeating,
+    Replacement,
+    batched,
+    has_known_laws,
+    unbatched,
+)
 from sfumato.domain import Cells
 from sfumato.errors import ParameterError
 

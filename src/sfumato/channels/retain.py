@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels.channel import Channel, Counts, batched, unbatched
-from sfumato.channels.law import Law, Replacement
+from sfumato.channels.channel import Channel, Counts, Law, Replacement, batched, unbatched
 from sfumato.domain import Cells
 from sfumato.errors import ParameterError
 

@@ -26,9 +26,13 @@ from sfumato.errors import (
     listing,
     near_miss,
 )
-from sfumato.estimation.adjust import clip_and_scale, project_simplex
 from sfumato.estimation.evidence import CountEvidence, Evidence
-from sfumato.estimation.likelihood import MostLikely, maximum_likelihood
+from sfumato.estimation.likelihood import (
+    MostLikely,
+    clip_and_scale,
+    maximum_likelihood,
+    project_simplex,
+)
 from sfumato.estimation.limits import DRAWN_CELLS
 from sfumato.printable import json_number
 from sfumato.privacy.probability import check_number, check_places

@@ -1,5 +1,5 @@
-"""Maximum likelihood inside the simplex: closed form for retain channels, accelerated iterative
-Bayes for the others.
+"""Counts that are possible, at the price of a bias: clipped, projected, or the most likely ones, in
+closed form for retain channels, by accelerated iterative Bayes for the others.
 """
 
 from __future__ import annotations
@@ -149,3 +149,33 @@ def _leap(
 
 def _log_likelihood(channel: Channel, observed: NDArray[Any], value: NDArray[Any]) -> float:
     return float((observed * np.log(np.maximum(channel.apply(value), 1e-300))).sum())
+
+
+def clip_and_scale(counts: NDArray[Any], total: float | None = None) -> NDArray[Any]:
+    """Negative counts set to zero and the rest scaled to the total (FRAPP §8.2.1).
+
+    >>> clip_and_scale(np.array([-2.0, 6.0, 6.0])).tolist()
+    [0.0, 5.0, 5.0]
+    """
+    wanted = float(np.sum(counts)) if total is None else total
+    positive = np.maximum(counts, 0.0)
+    mass = float(positive.sum())
+    return (
+        positive * (max(wanted, 0.0) / mass)
+        if mass > 0
+        else np.full(np.shape(counts), max(wanted, 0.0) / np.size(counts))
+    )
+
+
+def project_simplex(counts: NDArray[Any], total: float | None = None) -> NDArray[Any]:
+    """The nearest non-negative counts with this total, in Euclidean distance: one threshold is
+    taken off every cell.
+
+    >>> project_simplex(np.array([-2.0, 6.0, 6.0])).tolist()
+    [0.0, 5.0, 5.0]
+    """
+    wanted = max(float(np.sum(counts)) if total is None else total, 0.0)
+    ordered = np.sort(np.ravel(counts))[::-1]
+    excess = (np.cumsum(ordered) - wanted) / np.arange(1, ordered.size + 1)
+    last = int(np.flatnonzero(ordered - excess >= 0)[-1])
+    return np.maximum(np.asarray(counts, dtype=float) - excess[last], 0.0)

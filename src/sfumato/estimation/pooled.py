@@ -154,11 +154,7 @@ class SummedMoments:
 
 @dataclass(frozen=True, eq=False)
 class SummedSupports:
-    """Counts of itemsets over disjoint groups of people, added: counts and variances add.
-
-    What the parts need of shorter itemsets is kept part by part: each one's observed, count, stderr
-    and memory.
-    """
+    """Counts of itemsets over disjoint groups of people, added part by part (`Measured.added`)."""
 
     shrunk: ClassVar[bool] = False
 
@@ -185,29 +181,14 @@ class SummedSupports:
         limits = [part.longest for part in self.parts if part.longest is not None]
         return min(limits) if limits else None
 
-    @cached_property
-    def _lengths(self) -> list[int]:
-        return [3 + len(part.empty().memory) for part in self.parts]
-
     def empty(self) -> Measured:
-        return _added([part.empty() for part in self.parts])
+        return Measured.added([part.empty() for part in self.parts])
 
     def measure(
         self, itemsets: NDArray[np.int32], subsets: NDArray[np.int32], shorter: Measured
     ) -> Measured:
-        pairs = zip(self.parts, self._pieces(shorter), strict=True)
-        return _added([part.measure(itemsets, subsets, piece) for part, piece in pairs])
-
-    def _pieces(self, whole: Measured) -> list[Measured]:
-        ends = np.cumsum(self._lengths)
-        runs = (
-            whole.memory[end - length : end]
-            for end, length in zip(ends, self._lengths, strict=True)
-        )
-        return [
-            Measured(observed, count, stderr, tuple(memory))
-            for observed, count, stderr, *memory in runs
-        ]
+        pairs = zip(self.parts, shorter.parts, strict=True)
+        return Measured.added([part.measure(itemsets, subsets, piece) for part, piece in pairs])
 
     def covariances(
         self, itemsets: NDArray[np.int32], observed: Floats, count: Floats
@@ -219,15 +200,3 @@ class SummedSupports:
             "not keep",
             hint="mine itemsets, or the rules of each release on its own",
         )
-
-
-def _added(parts: Sequence[Measured]) -> Measured:
-    memory = tuple(
-        array for part in parts for array in (part.observed, part.count, part.stderr, *part.memory)
-    )
-    observed, count = (
-        np.sum([getattr(part, name) for part in parts], axis=0) for name in ("observed", "count")
-    )
-    return Measured(
-        observed, count, np.sqrt(np.sum([part.stderr**2 for part in parts], axis=0)), memory
-    )

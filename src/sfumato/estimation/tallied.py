@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from sfumato.channels import Channel, Decoded, Windowed
 from sfumato.domain import Cells
-from sfumato.estimation.adjust import clip_and_scale
 from sfumato.estimation.evidence import CountEvidence, Evidence
+from sfumato.estimation.likelihood import clip_and_scale
 from sfumato.estimation.smooth import SmoothEvidence
 from sfumato.observation import Observation
 

@@ -21,8 +21,7 @@ from sfumato.errors import DataError, ParameterError, PrivacyError, Unanswerable
 from sfumato.mechanisms.in_rounds import RoundDesign
 from sfumato.mechanisms.parameters import Option, Supports, check_given
 from sfumato.mechanisms.program import Program, with_public
-from sfumato.mechanisms.steps import Step
-from sfumato.mechanisms.steps.step import product_of, run_steps
+from sfumato.mechanisms.steps.step import Step, product_of, run_steps
 from sfumato.observation import CellTally, ItemLaw, Observation, SymbolLaw, joined
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream

@@ -17,8 +17,9 @@ from typing import Any, Self
 from sfumato.domain import Domain, Items
 from sfumato.errors import DataError, FileError, ParameterError, PrivacyError
 from sfumato.mechanisms.limits import MOST_WORK
-from sfumato.mechanisms.steps import Action, Column, Deal, Draws, Public, Step, Value, step_from
-from sfumato.mechanisms.steps.step import Shows, product_of
+from sfumato.mechanisms.steps.deal import Deal, Public
+from sfumato.mechanisms.steps.draws import Draws
+from sfumato.mechanisms.steps.step import Action, Column, Shows, Step, Value, product_of, step_from
 from sfumato.privacy.guarantee import Gamma, Guarantee
 
 VERSION = 1

@@ -22,8 +22,8 @@ from sfumato.errors import (
     listing,
     near_miss,
 )
-from sfumato.estimation.adjust import project_simplex
 from sfumato.estimation.estimate import Estimate
+from sfumato.estimation.likelihood import project_simplex
 from sfumato.mine import limits
 from sfumato.source import Exact, Release, Source, default_cells, source_of
 from sfumato.table import Table

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from sfumato.arguments import checked
 from sfumato.domain import Cells
 from sfumato.errors import EstimationError, MissingExtraError, ParameterError, listing
-from sfumato.estimation.adjust import clip_and_scale
 from sfumato.estimation.estimate import Estimate
+from sfumato.estimation.likelihood import clip_and_scale
 from sfumato.mine import limits
 from sfumato.mine.classifier import Classifier
 from sfumato.mine.features import Feature, Problem, assigned

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from sfumato.arguments import shown
 from sfumato.errors import ParameterError, near_miss
-from sfumato.estimation.adjust import project_simplex
+from sfumato.estimation.likelihood import project_simplex
 from sfumato.mine.tree_questions import NodeCounts
 
 Floats = NDArray[Any]

@@ -17,8 +17,8 @@ from sfumato import plots
 from sfumato.arguments import checked, shown
 from sfumato.domain import Cells
 from sfumato.errors import ParameterError, Unanswerable, listing
-from sfumato.estimation.adjust import clip_and_scale
 from sfumato.estimation.estimate import Answer
+from sfumato.estimation.likelihood import clip_and_scale
 from sfumato.mine.classifier import Classifier, figures, mixture_posterior, share_column
 from sfumato.mine.features import Feature, Problem
 from sfumato.mine.quality import Quality

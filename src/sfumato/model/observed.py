@@ -17,9 +17,9 @@ from sfumato.channels.linear import Response
 from sfumato.channels.questionnaire_channel import Question, Questions, System, pools_of
 from sfumato.domain import Cells
 from sfumato.errors import Unanswerable
-from sfumato.estimation.adjust import clip_and_scale
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import CountEvidence
+from sfumato.estimation.likelihood import clip_and_scale
 from sfumato.estimation.tallied import evidence_of, usual_evidence
 from sfumato.mechanisms.base import Mechanism
 from sfumato.memory import Recent

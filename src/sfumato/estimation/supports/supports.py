@@ -25,13 +25,14 @@ class Measured:
     memory: tuple[Floats, ...] = ()  # each (..., n)
     noise: Floats | None = None  # (n,): the own part of each error, where all may be off together
     down: Floats | None = None  # (n,): how far each may be below its estimate, where that is less
+    parts: tuple[Measured, ...] = ()  # of which it is the sum: the same itemsets, other people
 
     def take(self, rows: Integers) -> Measured:
         """The same of some of the itemsets."""
         memory = tuple(array[..., rows] for array in self.memory)
         noise, down = (None if each is None else each[rows] for each in (self.noise, self.down))
         shown = self.observed[rows], self.count[rows], self.stderr[rows]
-        return Measured(*shown, memory, noise, down)
+        return Measured(*shown, memory, noise, down, tuple(each.take(rows) for each in self.parts))
 
     @classmethod
     def concatenate(cls, parts: Sequence[Measured]) -> Measured:
@@ -50,7 +51,17 @@ class Measured:
             ),
             np.concatenate(own) if len(own) == len(parts) else None,
             np.concatenate(down) if len(down) == len(parts) else None,
+            tuple(map(cls.concatenate, zip(*(part.parts for part in parts), strict=True))),
         )
+
+    @classmethod
+    def added(cls, parts: Sequence[Measured]) -> Measured:
+        """The same itemsets among different people: counts and variances add."""
+        observed, count, variance = (
+            np.sum(each, axis=0)
+            for each in zip(*((p.observed, p.count, p.stderr**2) for p in parts), strict=True)
+        )
+        return cls(observed, count, np.sqrt(variance), parts=tuple(parts))
 
 
 class Supports(Protocol):
