@@ -32,18 +32,24 @@ class Sizes(Dense):
     @lru_cache(maxsize=256)  # a plan asks for the same few hundreds of times
     def cut_and_paste(cls, length: int, basket: int, cutoff: int, insert: float) -> Sizes:
         """A basket of `basket` items: min(uniform 0..cutoff, basket) of them are kept, then every
-        other item is put in with `insert`: of the l true ones q are kept (`kept_inside`), each of
-        the other k-q is put in with probability ρ = insert.
+        other item is put in with `insert`: of the l true ones q are kept by the hypergeometric law,
+        each of the other k-q is put in with probability ρ = insert.
         """
         truths = min(length, basket) + 1
-        matrix = np.zeros((length + 1, truths))
-        for true in range(truths):
-            for kept, chance in enumerate(kept_inside(basket, true, cutoff)):
-                rest = length - kept
-                for put in range(rest + 1):
-                    law = comb(rest, put) * insert**put * (1 - insert) ** (rest - put)
-                    matrix[kept + put, true] += chance * law
-        return cls(matrix, (truths,), (length + 1,))
+        matrix = np.zeros((truths, length + 1))
+        for true, column in enumerate(matrix):
+            for draw in range(cutoff + 1):
+                cut = min(draw, basket)
+                for kept in range(max(0, cut - (basket - true)), min(true, cut) + 1):
+                    ways = comb(true, kept) * comb(basket - true, cut - kept) / comb(basket, cut)
+                    column[kept:] += ways / (cutoff + 1) * _binomial(length - kept, insert)
+        return cls(matrix.T, (truths,), (length + 1,))
+
+
+def _binomial(trials: int, chance: float) -> Floats:
+    return np.array(
+        [comb(trials, k) * chance**k * (1 - chance) ** (trials - k) for k in range(trials + 1)]
+    )
 
 
 @dataclass(frozen=True, eq=False)
