@@ -18,21 +18,19 @@ from numpy.typing import NDArray
 
 from sfumato import plots
 from sfumato.arguments import checked
-from sfumato.channels import Channel, Retain, Windowed
+from sfumato.channels import Channel, Retain
 from sfumato.counting import Counter
 from sfumato.counting.in_memory import TableCounter
 from sfumato.domain import Cells, Domain, Items, Numeric
 from sfumato.errors import EstimationError, ParameterError, Unanswerable, listing
 from sfumato.estimation.estimate import Estimate
-from sfumato.estimation.evidence import Evidence, is_nested
+from sfumato.estimation.evidence import Evidence, evidence_of, is_nested, undoing
 from sfumato.estimation.moments import PowerSums, moments_of
-from sfumato.estimation.smooth import GridSums
 from sfumato.estimation.supports.flipped import FlippedSupports
 from sfumato.estimation.supports.partial import PartialSupports
 from sfumato.estimation.supports.supports import Supports
 from sfumato.estimation.supports.symbols import SymbolSupports
 from sfumato.estimation.supports.tabulated import TabulatedSupports
-from sfumato.estimation.tallied import evidence_of
 from sfumato.mechanisms.base import Mechanism
 from sfumato.memory import Recent
 from sfumato.observation import CellTally, CutLaw, FlipLaw, Observation, SymbolLaw, Tally
@@ -268,9 +266,9 @@ class CountedSource(Source):
     def moments(self, cells: Sequence[Cells], axis: int) -> PowerSums:
         check_places("axis", [axis], len(cells))
         seen = self.observe(cells)
-        if isinstance(seen.channel, Windowed):
-            counts = seen.tally.count(self.counter)
-            return GridSums.of(counts, seen.channel, cells, axis, self.copies)
+        if seen.channel.sums_back is not None:
+            counts, sums = seen.tally.count(self.counter), undoing(seen.channel.sums_back)
+            return sums.of(counts, seen.channel, cells, axis, self.copies)
         channel, fine = self._own_channel(cells), self._fine_channel(cells[axis].name)
         return moments_of(self.counter, tuple(cells), axis, channel, fine, self.rows, self.copies)
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from warnings import warn
 
 import numpy as np
@@ -118,6 +118,11 @@ class Channel(ABC):
     stochastic. Counts are arrays of shape `inputs` (truths) or `outputs` (tally); any further axes
     are a batch and are carried along.
     """
+
+    # What undoes its tallies, and where it has its own, what gives sums of powers of a number: in
+    # `sfumato.estimation`, loaded when asked for.
+    way_back: ClassVar[str] = "evidence:CountEvidence"
+    sums_back: ClassVar[str | None] = None
 
     # What every channel must say.
 

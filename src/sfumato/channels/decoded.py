@@ -24,6 +24,7 @@ class Decoded(Dealt):
     spread; `decode` undoes a whole tally, what the cap left out included.
     """
 
+    way_back = "evidence:DecodedEvidence"
     shape: tuple[int, ...]  # of the tally
     told: NDArray[np.bool_]  # the symbol of the item, where it is one entry of the tally
     own: float

@@ -177,6 +177,7 @@ class Windowed(Dealt):
     nothing. `groups` are columns that every report states as they are.
     """
 
+    way_back, sums_back = "smooth:SmoothEvidence", "smooth:GridSums"
     shape: Shape
     merge: Floats  # (cells, values): each column sums to 1
     groups: tuple[int, ...] = ()

@@ -21,7 +21,7 @@ from sfumato.counting.in_memory import TableCounter
 from sfumato.domain import Cells, Columns, Domain, Numeric
 from sfumato.errors import EstimationError, Unanswerable
 from sfumato.estimation.estimate import Estimate
-from sfumato.estimation.tallied import evidence_of
+from sfumato.estimation.evidence import evidence_of
 from sfumato.mechanisms.base import Mechanism
 from sfumato.observation import CellTally, Observation, Tally
 from sfumato.randomness import seeded

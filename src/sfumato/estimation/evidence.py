@@ -7,12 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels import Channel, NotLumpableError
+from sfumato.channels import Channel, Decoded, NotLumpableError
 from sfumato.channels.channel import (
     exact_axes,
     has_known_laws,
@@ -27,6 +28,7 @@ from sfumato.domain import Cells
 from sfumato.errors import Unanswerable
 from sfumato.estimation.limits import REMEMBERED_BYTES, REMEMBERED_WEIGHTS
 from sfumato.memory import Recent
+from sfumato.observation import Observation
 
 NEGLIGIBLE = 1e-9  # variances below this × people × max w² count as 0
 
@@ -444,6 +446,59 @@ class MergedEvidence(Evidence):
     def _spread_all(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*cells, n) -> (*fine, n)
         each = [self.spread(weights[..., place]) for place in range(weights.shape[-1])]
         return np.stack(each, axis=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class DecodedEvidence(Evidence):
+    """How many hold an item and how many do not, group by group: together everyone."""
+
+    counts: NDArray[Any]  # outputs of the channel
+    channel: Decoded
+
+    @property
+    def assumes(self) -> str | None:
+        return self.channel.assumes
+
+    @cached_property
+    def _groups(self) -> list[tuple[float, float, float]]:
+        """Everyone, those who hold it, and the variance, of each group."""
+        tables = np.asarray(self.counts).reshape(-1, *self.channel.shape)
+        return [(float(table.sum()), *self.channel.decode(table)) for table in tables]
+
+    @cached_property
+    def estimated(self) -> NDArray[Any]:
+        found = [(everyone - held, held) for everyone, held, _ in self._groups]
+        return np.array(found).reshape(self.channel.inputs)
+
+    @cached_property
+    def cell_variances(self) -> NDArray[Any]:
+        found = [(variance, variance) for _, _, variance in self._groups]
+        return np.array(found).reshape(self.channel.inputs)
+
+    def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+        number = first.shape[-1]
+        left, right = (np.diff(w.reshape(-1, 2, number), axis=1)[:, 0] for w in (first, second))
+        return np.array([group[2] for group in self._groups]) @ (left * right)
+
+
+def undoing(name: str) -> Any:
+    """The class that a channel names to undo its tallies, such as "evidence:CountEvidence"."""
+    module, _, noun = name.partition(":")
+    return getattr(import_module(f"sfumato.estimation.{module}"), noun)
+
+
+def evidence_of(seen: Observation, counts: NDArray[Any], cells: Sequence[Cells]) -> Evidence:
+    """What a tally says about the cells that were asked for, which may be coarser than those it was
+    made for.
+    """
+    evidence: Evidence = undoing(seen.channel.way_back)(counts, seen.channel)
+    pairs = zip(cells, seen.cells, strict=False)
+    if len(cells) == len(seen.cells) and all(a is b or a.key == b.key for a, b in pairs):
+        return evidence
+    names = [part.name for part in seen.cells]
+    axes = [names.index(part.name) for part in cells]
+    merges = [part.within(seen.cells[axis]) for part, axis in zip(cells, axes, strict=True)]
+    return evidence.merged(axes, merges)
 
 
 def gathered(table: NDArray[Any], axes: Sequence[int], merges: Sequence[Cells]) -> NDArray[Any]:

@@ -7,20 +7,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import ClassVar, Protocol
 
 import numpy as np
 
+from sfumato.channels import Channel
 from sfumato.channels.contrasts import Axes, Floats, Interactions
 from sfumato.channels.linear import Response
 from sfumato.channels.questionnaire_channel import Question, Questions, System, pools_of
 from sfumato.domain import Cells
 from sfumato.errors import Unanswerable
 from sfumato.estimation.estimate import Estimate
-from sfumato.estimation.evidence import CountEvidence
+from sfumato.estimation.evidence import CountEvidence, Evidence, evidence_of
 from sfumato.estimation.likelihood import clip_and_scale
-from sfumato.estimation.tallied import evidence_of, usual_evidence
 from sfumato.mechanisms.base import Mechanism
 from sfumato.memory import Recent
 from sfumato.model.margins import margin_consistent
@@ -311,3 +311,37 @@ def _same(seen: Sequence[Cells], asked: Sequence[Cells]) -> bool:
     return len(seen) == len(asked) and all(
         first.key == second.key for first, second in zip(seen, asked, strict=True)
     )
+
+
+def usual_evidence(seen: Observation, counts: Floats, cells: Sequence[Cells]) -> Evidence:
+    """The evidence of a tally that is to be expected where such counts were found: for its errors.
+    Channels with a way of their own are judged by the counts themselves.
+    """
+    if seen.channel.way_back != Channel.way_back:
+        return evidence_of(seen, counts, cells)
+    return evidence_of(seen, expected_tally(counts, seen.channel), cells)
+
+
+def expected_tally(counts: Floats, channel: Channel) -> Floats:
+    """The tally to be expected where people are as likely spread as these counts make them: its
+    errors are those of some law, which those of counts below 0 are not.
+    """
+    evidence = CountEvidence(counts, channel)
+    chance = float(np.mean(evidence.cell_variances + np.maximum(evidence.estimated, 0.0)))
+    return np.asarray(channel.settle(counts).apply(smoothed(evidence.estimated, chance)))
+
+
+def smoothed(counts: Floats, variance: float) -> Floats:
+    """Counts drawn towards those of columns that have nothing to do with one another, as far as
+    chance alone explains how they differ (James–Stein); none below 0, everyone in all.
+
+    >>> smoothed(np.array([[30.0, 10.0], [-2.0, 22.0]]), 1e9).round(1)
+    array([[18.7, 21.3],
+           [ 9.3, 10.7]])
+    """
+    people, every = counts.sum(), range(counts.ndim)
+    alone = [counts.sum(axis=tuple(a for a in every if a != axis)) for axis in every]
+    apart = reduce(np.multiply.outer, [clip_and_scale(margin, 1.0) for margin in alone]) * people
+    beyond = float(np.mean((counts - apart) ** 2))
+    part = max(0.0, 1 - variance / beyond) if beyond else 0.0
+    return clip_and_scale(part * counts + (1 - part) * apart, float(people))
