@@ -9,11 +9,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import combinations
-from typing import TypeVar
 
 import numpy as np
 
-from sfumato.channels.contrasts import Axes, Floats
+from sfumato.channels.contrasts import Axes, Floats, subsets
 from sfumato.channels.questionnaire_channel import Question
 from sfumato.domain import Domain
 from sfumato.errors import ParameterError, listing, near_miss
@@ -21,8 +20,6 @@ from sfumato.mechanisms.limits import MOST_CELLS
 from sfumato.mechanisms.shares import Workload, answers_of, best_shares, identity_limit
 from sfumato.privacy.probability import ONE
 from sfumato.randomness import seeded
-
-K = TypeVar("K")
 
 ORDERS = {"singles": 1, "pairs": 2, "triples": 3}
 USUAL = {1: 0.1, 2: 0.5, 3: 0.4}  # shares by order, for few columns
@@ -134,7 +131,9 @@ def stated(text: str, domain: Domain) -> tuple[list[Axes], list[float], tuple[st
     >>> stated("singles:0.5,one+two:0.5", coins)
     ([(0,), (1,), (0, 1)], [0.25, 0.25, 0.5], ())
     """
-    orders, named = _parted(text, domain)
+    parts = _shares_of(text, domain)
+    orders = {order: share for order, share in parts.items() if isinstance(order, int)}
+    named = {axes: share for axes, share in parts.items() if not isinstance(axes, int)}
     shape, names = domain.private.shape, domain.private.names
     for axes in named:
         _check_cells(shape, axes, names)
@@ -148,26 +147,24 @@ def stated(text: str, domain: Domain) -> tuple[list[Axes], list[float], tuple[st
     return list(found), list(found.values()), notes
 
 
-def _parted(text: str, domain: Domain) -> tuple[dict[int, float], dict[Axes, float]]:
+def _shares_of(text: str, domain: Domain) -> dict[int | Axes, float]:
     """The shares of orders and of named columns; they sum to 1."""
-    orders: dict[int, float] = {}
-    named: dict[Axes, float] = {}
+    found: dict[int | Axes, float] = {}
     for part in parts_of(text, lambda part: _is_share(part, domain)):
         word, _, number = part.strip().rpartition(":")
-        if word in ORDERS:
-            _enter(orders, ORDERS[word], word, number)
-        else:
-            _enter(named, _named(word, part.strip(), domain), word, number)
-    total = sum(orders.values()) + sum(named.values())
+        place = ORDERS[word] if word in ORDERS else _named(word, part.strip(), domain)
+        if place in found:
+            raise ParameterError(f"'{word}' is given two shares; give it one")
+        try:
+            found[place] = float(number)
+        except ValueError:
+            found[place] = math.nan
+        if not 0 < found[place] <= 1:
+            raise ParameterError(f"{word}:{number} is no share; use a number above 0 and at most 1")
+    total = math.fsum(found.values())
     if abs(total - 1) > 1e-6:
         raise ParameterError(f"the shares of questions sum to {total:g}; they must sum to 1")
-    return orders, named
-
-
-def _enter(shares: dict[K, float], place: K, word: str, number: str) -> None:
-    if place in shares:
-        raise ParameterError(f"'{word}' is given two shares; give it one")
-    shares[place] = _share(word, number)
+    return found
 
 
 def _named(word: str, part: str, domain: Domain) -> Axes:
@@ -234,16 +231,6 @@ def _joined(pieces: Sequence[str], names: Set[str]) -> list[str] | None:
     return None
 
 
-def _share(word: str, number: str) -> float:
-    try:
-        share = float(number)
-    except ValueError:
-        share = math.nan
-    if not 0 < share <= 1:
-        raise ParameterError(f"{word}:{number} is no share; use a number above 0 and at most 1")
-    return share
-
-
 def by_order(
     shape: Sequence[int], shares: Mapping[int, float], names: Sequence[str]
 ) -> tuple[list[Axes], list[float], tuple[str, ...]]:
@@ -296,29 +283,18 @@ def cover(
     schema gives the same questions. With `within` every set holds these columns.
     """
     wanted = {axes for axes in workload.weights if len(axes) <= 2}
-    kept = {axes for axes in wanted if math.prod(shape[a] for a in axes) <= MOST_CELLS}
-    sets = kept | _maximal(shape, gamma, tuple(within or ()))
+    pairs = {axes for axes in wanted if math.prod(shape[a] for a in axes) <= MOST_CELLS}
+    sets = pairs | _maximal(shape, gamma, tuple(within or ()))
     several = {axes for axes in sets if len(axes) > 1}
     columns = range(len(shape)) if within is None else within
     alone = {(axis,) for axis in columns if not any(axis in axes for axes in several)}
-    ranked = sorted(several | alone, key=_rank)
-    told = _possible(ranked, workload)
-    shares = best_shares(ranked, told, gamma)
+    ranked = sorted(several | alone, key=lambda axes: (len(axes), axes))
+    held = {part for axes in ranked for part in subsets(axes, 2)}  # else no set tells of it
+    told = {axes: weight for axes, weight in workload.weights.items() if axes in held}
+    shares = best_shares(ranked, Workload(workload.shape, told), gamma)
     worth = shares > NEGLIGIBLE
-    return [axes for axes, keep in zip(ranked, worth, strict=True) if keep], shares[worth] / shares[
-        worth
-    ].sum()
-
-
-def _rank(axes: Axes) -> tuple[int, Axes]:
-    return len(axes), axes
-
-
-def _possible(sets: Sequence[Axes], workload: Workload) -> Workload:
-    """The workload without what no set holds together."""
-    held = {part for axes in sets for size in (1, 2) for part in combinations(axes, size)}
-    weights = {axes: weight for axes, weight in workload.weights.items() if axes in held}
-    return Workload(workload.shape, weights)
+    kept = [axes for axes, keep in zip(ranked, worth, strict=True) if keep]
+    return kept, shares[worth] / shares[worth].sum()
 
 
 def _maximal(shape: Sequence[int], gamma: float, start: Axes) -> set[Axes]:
