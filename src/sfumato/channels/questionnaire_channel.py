@@ -69,6 +69,16 @@ class Pool(NamedTuple):
     map: tuple[int, ...] | None
 
 
+class Rows(NamedTuple):
+    """The rows of a design: answers, or several of one question that say the same."""
+
+    sizes: NDArray[np.intp]  # (pools,): how many each pool has
+    pool_of_row: NDArray[np.intp]  # (rows,)
+    pool_of_question: NDArray[np.intp]  # (questions,): -1 where it says nothing
+    row_of: NDArray[np.intp]  # (questions, answers): where each is counted, -1 where in none
+    multiplicity: Floats  # (questions, answers): how many answers of its question share its row
+
+
 def pools_of(
     questions: Sequence[Question], asked: Axes | None = None, holding: Axes = ()
 ) -> dict[Pool, list[int]]:
@@ -180,58 +190,38 @@ class System:
         return Design.of(self.interactions.size, blocks)
 
     @cached_property
-    def _sizes(self) -> NDArray[np.intp]:  # (pools,)
-        """How many rows each pool has."""
-        return np.array([response.answers for response in self._responses], np.intp)
-
-    @cached_property
-    def pool_of_row(self) -> NDArray[np.intp]:  # (rows,)
-        """The pool of each row."""
-        return np.repeat(np.arange(len(self._sizes)), self._sizes)
-
-    @cached_property
-    def pool_of_question(self) -> NDArray[np.intp]:  # (questions,)
-        """The pool of each question, -1 where it says nothing."""
-        result = np.full(len(self.questions), -1)
-        for pool, places in enumerate(self._pools.values()):
-            result[places] = pool
-        return result
-
-    @cached_property
-    def row_of(self) -> NDArray[np.intp]:  # (questions, answers)
-        """The row that each entry of the tally is counted in, -1 where in none."""
-        result = np.full((len(self.questions), self.answers), -1)
-        starts = np.cumsum([0, *self._sizes])
-        for (pool, places), start in zip(self._pools.items(), starts, strict=False):
+    def rows(self) -> Rows:
+        """The rows of the design, pool by pool, and the entries of the tally that each counts."""
+        sizes = np.array([response.answers for response in self._responses], np.intp)
+        starts, pool_of_question = np.cumsum(sizes) - sizes, np.full(len(self.questions), -1)
+        row_of = np.full((len(self.questions), self.answers), -1)
+        multiplicity = np.ones(row_of.shape)
+        for number, (pool, places) in enumerate(self._pools.items()):
+            pool_of_question[places] = number
             for place in places:
                 shown = _cells_within(self.questions[place], pool.axes, self.shape)
-                result[place, : pool.answers] = start + shown
-        return result
-
-    @cached_property
-    def multiplicity(self) -> Floats:  # (questions, answers)
-        """How many answers of its question share each entry's row; 1 where it is in none."""
-        result = np.ones(self.row_of.shape)
-        for place, rows in enumerate(self.row_of):
-            if self.pool_of_question[place] >= 0:
-                known = rows >= 0
-                result[place, known] = np.bincount(rows[known])[rows[known]]
-        return result
+                row_of[place, : pool.answers] = starts[number] + shown
+                multiplicity[place, : pool.answers] = np.bincount(shown)[shown]
+        pool_of_row = np.repeat(np.arange(len(sizes)), sizes)
+        return Rows(sizes, pool_of_row, pool_of_question, row_of, multiplicity)
 
     def gathered(self, tally: Floats) -> Floats:  # (questions, answers) -> (rows,)
         """A tally of questions and answers, counted by rows."""
-        known = self.row_of >= 0
-        return np.bincount(self.row_of[known], tally[known], minlength=len(self.pool_of_row))
+        row_of, number = self.rows.row_of, len(self.rows.pool_of_row)
+        return np.bincount(row_of[row_of >= 0], tally[row_of >= 0], minlength=number)
 
     def summed(self, rows: Floats) -> Floats:  # (rows,) -> (rows,)
         """The sum over all rows of the same pool, at each of them."""
-        return np.bincount(self.pool_of_row, rows, minlength=len(self._sizes))[self.pool_of_row]
+        pool = self.rows.pool_of_row
+        return np.bincount(pool, rows, minlength=len(self.rows.sizes))[pool]
 
     @cached_property
     def planned(self) -> LeastSquares:
         """The least squares of a tally that is not yet known: planned shares, all cells equal."""
         shares = [sum(self.questions[q].share for q in each) for each in self._pools.values()]
-        return LeastSquares(self.design, np.array(shares)[self.pool_of_row], self.design.offset)
+        return LeastSquares(
+            self.design, np.array(shares)[self.rows.pool_of_row], self.design.offset
+        )
 
     def solved(self, tally: Floats) -> LeastSquares:  # (questions, answers)
         """The least squares of a tally: weights from equal cells first, then from what
@@ -249,11 +239,11 @@ class System:
         certainty does, and the nearer to equal cells the fewer people were asked. Answers that
         hardly anyone gave would else have hardly any error.
         """
-        least = np.array([response.base for response in self._responses])[self.pool_of_row]
-        gain = np.array([response.gain for response in self._responses])[self.pool_of_row]
+        least = np.array([response.base for response in self._responses])[self.rows.pool_of_row]
+        gain = np.array([response.gain for response in self._responses])[self.rows.pool_of_row]
         bounded = np.clip(chances, least, least + gain)
         bounded /= self.summed(bounded)
-        equal = PSEUDO_COUNT * self._sizes[self.pool_of_row]
+        equal = PSEUDO_COUNT * self.rows.sizes[self.rows.pool_of_row]
         return (people * bounded + equal * self.design.offset) / (people + equal)
 
 
@@ -405,9 +395,9 @@ class Questions(Dealt):
         means = np.zeros((system.interactions.size, len(even)))
         means[places] = sums / even
         rows = system.design.offset[:, None] + system.design.apply(means)
-        result = rows[system.row_of] / system.multiplicity[:, :, None]
+        result = rows[system.rows.row_of] / system.rows.multiplicity[:, :, None]
         for place, question in enumerate(system.questions):
-            if system.pool_of_question[place] < 0:
+            if system.rows.pool_of_question[place] < 0:
                 result[place] = 1 / question.answers
             result[place, question.answers :] = 0.0
         return result
@@ -440,7 +430,8 @@ class Questions(Dealt):
         influence = solution.influence(places, sums)
         people = float(self._people[place].sum()) or 1.0
         rows = influence / (np.maximum(solution.people, 1e-300) / people)[:, None]
-        votes = np.where(system.row_of.reshape(-1, 1) >= 0, rows[system.row_of.ravel()], 0.0)
+        row_of = system.rows.row_of.ravel()
+        votes = np.where(row_of[:, None] >= 0, rows[row_of], 0.0)
         return np.asarray(votes + (even - system.design.offset @ influence))
 
     def solve_adjoint(self, weights: Counts) -> Counts:
@@ -459,11 +450,11 @@ class Questions(Dealt):
         people = float(self._people[place].sum()) or 1.0
         each = np.maximum(solution.people, 1e-300) / people
         rows, mean = self._at(place)
-        means = np.zeros((system.pool_of_row[-1] + 1, influence.shape[1]))
-        np.add.at(means, system.pool_of_row, influence * rows[:, None])
-        moved = (influence - means[system.pool_of_row]) / each[:, None]
-        known = system.row_of.reshape(-1, 1) >= 0
-        return np.where(known, moved[system.row_of.ravel()], 0.0) + mean @ weights
+        pool, row_of = system.rows.pool_of_row, system.rows.row_of.ravel()
+        means = np.zeros((len(system.rows.sizes), influence.shape[1]))
+        np.add.at(means, pool, influence * rows[:, None])
+        moved = (influence - means[pool]) / each[:, None]
+        return np.where(row_of[:, None] >= 0, moved[row_of], 0.0) + mean @ weights
 
     def _at(self, place: int) -> tuple[Floats, Floats]:  # (rows,), (asked cells,)
         """The share of its pool that each row has, and of all people each asked cell, as
@@ -479,9 +470,9 @@ class Questions(Dealt):
         if self.tally is None:
             return counts
         table = np.array(self._entries(counts)[..., 0])
-        known = self.system.row_of >= 0
+        known = self.system.rows.row_of >= 0
         for place, solution in enumerate(self._solutions):
-            chances = solution.chances[self.system.row_of] / self.system.multiplicity
+            chances = solution.chances[self.system.rows.row_of] / self.system.rows.multiplicity
             asked = table[place].sum(axis=1, keepdims=True)
             table[place] = np.where(known, asked * chances, table[place])
         return table.reshape(self.outputs)
