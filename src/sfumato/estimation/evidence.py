@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from typing import Any
 
@@ -481,6 +481,7 @@ class DecodedEvidence(Evidence):
         return np.array([group[2] for group in self._groups]) @ (left * right)
 
 
+@cache
 def undoing(name: str) -> Any:
     """The class that a channel names to undo its tallies, such as "evidence:CountEvidence"."""
     module, _, noun = name.partition(":")
