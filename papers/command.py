@@ -10,7 +10,7 @@ from shutil import get_terminal_size
 from papers.base import WIDTH, Reproduction, Settings, view_of
 from papers.registry import ALL, PAPERS, parts_of, reproduce
 from sfumato.cli.pages import with_origin
-from sfumato.cli.printing import print_json, telling
+from sfumato.cli.printing import print_json, progress_bar
 from sfumato.errors import FileError, ParameterError
 from sfumato.result import save_view
 
@@ -35,7 +35,7 @@ def run(
     Settings(data, seeds, quick)  # refused before anything is shown
     done: list[Reproduction] = []
     width = get_terminal_size((WIDTH, 24)).columns  # a pipe has none, unless COLUMNS says
-    with telling() as told:
+    with progress_bar() as told:
 
         def tell(share: float) -> None:
             place = min(len(done), len(wanted) - 1)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.api import perturb
-from sfumato.cli.printing import telling
+from sfumato.cli.printing import progress_bar
 from sfumato.datasets.survey import survey
 from sfumato.engines import duckdb
 from sfumato.mine.itemsets import frequent_itemsets
@@ -35,7 +35,7 @@ def test_a_terminal_sees_the_share_and_the_time_left(monkeypatch: pytest.MonkeyP
     screen = Terminal()
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setattr(sys, "stderr", screen)
-    with telling() as tell:
+    with progress_bar() as tell:
         tell("counting", None)
         for share in (0.0, 0.25, 0.5):
             tell("growing the tree", share)
@@ -49,7 +49,7 @@ def test_time_left_is_told_anew_for_other_work(monkeypatch: pytest.MonkeyPatch) 
     screen = Terminal()
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setattr(sys, "stderr", screen)
-    with telling() as tell:
+    with progress_bar() as tell:
         for words, share in (("reading", 0.5), ("reading", 1.0), ("growing the tree", 0.5)):
             tell(words, share)
             sleep(0.2)
@@ -62,7 +62,7 @@ def test_time_left_is_told_anew_for_other_work(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_pipe_is_told_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    with telling() as tell:
+    with progress_bar() as tell:
         tell("growing the tree", 0.5)
     assert capsys.readouterr().err == ""
 

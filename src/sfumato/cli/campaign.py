@@ -10,20 +10,25 @@ from typing import Annotated
 
 import typer
 
-from sfumato.cli.mechanism import MechanismOptions
 from sfumato.cli.options import (
     STORE,
-    Epsilon,
+    CampaignPath,
     Force,
-    Gamma,
+    Guaranteed,
     Json,
     Output,
-    Rho1,
-    Rho2,
-    among,
-    check_drawing_target,
+    argument,
+    check_absent,
+    option,
 )
-from sfumato.cli.printing import print_facts, print_json, print_notes, print_table, print_words
+from sfumato.cli.printing import (
+    print_either,
+    print_facts,
+    print_json,
+    print_notes,
+    print_table,
+    print_words,
+)
 from sfumato.collect.assets import Assets
 from sfumato.collect.campaign_file import LEAST_PEOPLE, CampaignFile, once
 from sfumato.collect.checking import CampaignCheck
@@ -50,31 +55,25 @@ campaign = typer.Typer(
     help="Write, check and verify a campaign, or make its form one file.", rich_markup_mode="rich"
 )
 
-File = Annotated[Path, typer.Argument(metavar="CAMPAIGN", help="A campaign file (TOML).")]
 DIFFERENT = 3  # exit code of `verify` where a server hands out other files
 
 
 @campaign.command()
 def init(
-    schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="What is asked (TOML).")],
+    schema: Annotated[Path, argument("What is asked (TOML).", metavar="SCHEMA")],
     output: Output,
-    gamma: Gamma = None,
-    epsilon: Epsilon = None,
-    rho1: Rho1 = None,
-    rho2: Rho2 = None,
+    guaranteed: Guaranteed = Guaranteed(),
     mechanism: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "The mechanism, such as square-wave for numbers; the plan's best unless stated.",
             metavar="NAME",
-            help="The mechanism, such as square-wave for numbers; the plan's best unless stated.",
-            autocompletion=among(MECHANISMS),
+            known=MECHANISMS,
         ),
     ] = None,
     rounds: Annotated[
         int | None,
-        typer.Option(
-            metavar="PEOPLE", help="Ask so many people for baskets in rounds, each in one of them."
-        ),
+        option("Ask so many people for baskets in rounds, each in one of them.", metavar="PEOPLE"),
     ] = None,
     force: Force = False,
     json: Json = False,
@@ -84,12 +83,10 @@ def init(
 
     Example: sfumato campaign init survey.toml -o c.toml --gamma 19
     """
-    check_drawing_target(output, force)
-    given = {"gamma": gamma, "epsilon": epsilon, "rho1": rho1, "rho2": rho2}
-    stated = {key: value for key, value in given.items() if value is not None} or {"gamma": 19.0}
-    asked = MechanismOptions(
-        gamma=stated.get("gamma"), epsilon=epsilon, rho1=rho1, rho2=rho2
-    ).guarantee()
+    check_absent(output, force)
+    given = {key: value for key, value in vars(guaranteed).items() if value is not None}
+    stated = given or {"gamma": 19.0}
+    asked = Guaranteed(**stated).guarantee()
     assert asked is not None
     domain = Domain.load(schema)
     chosen = _chosen(domain, asked, mechanism, rounds)
@@ -98,16 +95,12 @@ def init(
     sent = [domain.names[place] for place, what in chosen.program().sent_as_is if what == "size"]
     text = draft(domain, schema, output, stated, name, turns, sent)
     write_whole(output, text.encode(), force=force)
-    if json:
-        print_json({"output": str(output), "mechanism": name, "promise": stated})
-        return
-    print_facts(
-        [
-            ("written", str(output)),
-            ("mechanism", name),
-            ("next", f"edit its texts, then sfumato campaign check {output}"),
-        ]
-    )
+    facts = [
+        ("written", str(output)),
+        ("mechanism", name),
+        ("next", f"edit its texts, then sfumato campaign check {output}"),
+    ]
+    print_either({"output": str(output), "mechanism": name, "promise": stated}, facts, json)
 
 
 def _chosen(domain: Domain, asked: Guarantee, named: str | None, rounds: int | None) -> Mechanism:
@@ -131,7 +124,7 @@ def _chosen(domain: Domain, asked: Guarantee, named: str | None, rounds: int | N
 
 
 @campaign.command()
-def check(file: File, json: Json = False) -> None:
+def check(file: CampaignPath, json: Json = False) -> None:
     """Check a campaign: what it promises, from the integers that are drawn; how many people each
     question needs, what a forged answer could do, which texts are missing.
 
@@ -195,9 +188,9 @@ def _shares(found: CampaignCheck) -> str:
 
 @campaign.command("next")
 def next_round(
-    file: File,
+    file: CampaignPath,
     store: Annotated[
-        str, typer.Option(metavar="FILE", help="Where its reports are: a file, or postgresql://…")
+        str, option("Where its reports are: a file, or postgresql://…", metavar="FILE")
     ] = STORE,
     json: Json = False,
 ) -> None:
@@ -212,32 +205,22 @@ def next_round(
     finally:
         opened.close()
     candidates = getattr(found.mechanism, "candidates", ())
-    if json:
-        print_json({"campaign": found.name, "round": found.round, "candidates": len(candidates)})
-        return
-    print_facts(
-        [
-            ("campaign", found.name),
-            ("round", f"{found.round} of {ROUNDS}"),
-            ("asks for", f"{len(candidates)} itemsets"),
-        ]
-    )
+    facts = [
+        ("campaign", found.name),
+        ("round", f"{found.round} of {ROUNDS}"),
+        ("asks for", f"{len(candidates)} itemsets"),
+    ]
+    result = {"campaign": found.name, "round": found.round, "candidates": len(candidates)}
+    print_either(result, facts, json)
 
 
 @campaign.command()
 def sign(
-    file: File,
-    key: Annotated[
-        Path, typer.Option("--key", metavar="FILE", help="The key to sign with (Ed25519, PEM).")
-    ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The manifest to write.")
-    ],
+    file: CampaignPath,
+    key: Annotated[Path, option("The key to sign with (Ed25519, PEM).", metavar="FILE")],
+    output: Annotated[Path, option("The manifest to write.", "--output", "-o", metavar="FILE")],
     new_key: Annotated[
-        bool,
-        typer.Option(
-            "--new-key", help="Make the key, and FILE.pub beside it; neither replaces a file."
-        ),
+        bool, option("Make the key, and FILE.pub beside it; neither replaces a file.")
     ] = False,
     force: Force = False,
     json: Json = False,
@@ -246,7 +229,7 @@ def sign(
 
     Example: sfumato campaign sign c.toml --key owner.key --new-key -o manifest.json
     """
-    check_drawing_target(output, force)
+    check_absent(output, force)
     if output.resolve() in (key.resolve(), public_path(key).resolve()):
         raise ParameterError("-o names the key, which is never overwritten", hint="another name")
     stated = CampaignFile.load(file).campaign.document()
@@ -254,33 +237,26 @@ def sign(
     # The key is made once the manifest can be written, which has its name once there is a key.
     with written(output), appearing(output, force=force) as stream:
         stream.write(manifest.signed(make_key(key) if new_key else private_key(key)))
-    if json:
-        facts = {"output": str(output), "digest": manifest.digest, "hash": stated["hash"]}
-        print_json({**facts, "public_key": str(public_path(key))})
-        return
-    print_facts(
-        [
-            ("manifest", str(output)),
-            ("digest", f"{manifest.digest} (for paper)"),
-            ("hand out", f"{output} and {public_path(key)}; keep {key} to yourself"),
-        ]
-    )
+    result = {"output": str(output), "digest": manifest.digest, "hash": stated["hash"]}
+    facts = [
+        ("manifest", str(output)),
+        ("digest", f"{manifest.digest} (for paper)"),
+        ("hand out", f"{output} and {public_path(key)}; keep {key} to yourself"),
+    ]
+    print_either({**result, "public_key": str(public_path(key))}, facts, json)
 
 
 @campaign.command()
 def verify(
-    url: Annotated[str, typer.Argument(metavar="URL", help="The address of a campaign's form.")],
+    url: Annotated[str, argument("The address of a campaign's form.", metavar="URL")],
     file: Annotated[
-        Path | None,
-        typer.Argument(metavar="CAMPAIGN", help="The campaign file that it should serve."),
+        Path | None, argument("The campaign file that it should serve.", metavar="CAMPAIGN")
     ] = None,
     manifest: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A manifest that `campaign sign` wrote; needs --key."),
+        Path | None, option("A manifest that `campaign sign` wrote; needs --key.", metavar="FILE")
     ] = None,
     key: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The public key that the manifest was signed with."),
+        Path | None, option("The public key that the manifest was signed with.", metavar="FILE")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -336,11 +312,9 @@ def _print_verified(found: Verified) -> None:
 
 @campaign.command()
 def form(
-    file: File,
+    file: CampaignPath,
     output: Output,
-    server: Annotated[
-        str, typer.Option("--server", metavar="URL", help="Where the answers are sent.")
-    ],
+    server: Annotated[str, option("Where the answers are sent.", metavar="URL")],
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -348,11 +322,9 @@ def form(
 
     Example: sfumato campaign form c.toml --server https://example.org -o form.html
     """
-    check_drawing_target(output, force)
+    check_absent(output, force)
     octets = single_file(CampaignFile.load(file).campaign.document(), server).encode()
     write_whole(output, octets, force=force)
     sha256 = hashlib.sha256(octets).hexdigest()
-    if json:
-        print_json({"output": str(output), "bytes": len(octets), "sha256": sha256})
-        return
-    print_facts([("written to", str(output)), ("SHA-256", sha256)])
+    result = {"output": str(output), "bytes": len(octets), "sha256": sha256}
+    print_either(result, [("written to", str(output)), ("SHA-256", sha256)], json)

@@ -2,163 +2,100 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any
 
-import typer
-
-from sfumato.cli.options import (
-    Engine,
-    Fit,
-    Force,
-    Json,
-    NoCache,
-    Schema,
-    among,
-    check_drawing_target,
-)
-from sfumato.cli.pages import origin_of, with_origin
-from sfumato.cli.printing import print_json, show, telling
-from sfumato.cli.sources import read_source, read_truth
+from sfumato.cli.options import Asked, Options, option
+from sfumato.cli.pages import Given
+from sfumato.cli.printing import progress_bar
+from sfumato.cli.sources import Reading, read_truth
 from sfumato.errors import ParameterError, near_miss
 from sfumato.mine.bayes import NaiveBayes
 from sfumato.mine.classifier import Classifier
 from sfumato.mine.features import domain_of_tests
 from sfumato.mine.quality import Concurrence, Quality
 from sfumato.mine.tree import DecisionTree
-from sfumato.result import save_view
 from sfumato.source import Exact, Source
 from sfumato.table import Table, reader_of
 from sfumato.view import TableView, View
 
 TREE, BAYES = "tree", "bayes"
-GROWTH, JUDGED = "How the tree grows", "How it is judged"
+grown = partial(option, panel="How the tree grows")
+judging = partial(option, panel="How it is judged")
+
+
+@dataclass(frozen=True)
+class Growth(Options):
+    """How a tree grows."""
+
+    criterion: Annotated[str, grown("gini, entropy or gain-ratio.")] = "gini"
+    max_depth: Annotated[int, grown("The longest way to a leaf.")] = 6
+    min_rows: Annotated[float, grown("The least number of people in a branch.")] = 20
+    significance: Annotated[
+        float, grown("Split only if chance gains as much less often than this.")
+    ] = 0.05
+    prune: Annotated[bool, grown("Cut off what does not surely change labels for the better.")] = (
+        False
+    )
 
 
 def classify(
-    file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE", help="A perturbed file, or true records; - is standard input."
-        ),
-    ],
-    target: Annotated[str, typer.Option(metavar="A", help="The attribute to predict.")],
+    file: Asked,
+    target: Annotated[str, option("The attribute to predict.", metavar="A")],
     model: Annotated[
-        str,
-        typer.Option(
-            help="tree: a decision tree; bayes: naive Bayes.",
-            autocompletion=among(("tree", "bayes")),
-        ),
+        str, option("tree: a decision tree; bayes: naive Bayes.", known=(TREE, BAYES))
     ] = TREE,
     features: Annotated[
         str | None,
-        typer.Option(metavar="A,B,…", help="Predict from these attributes only, comma separated."),
+        option("Predict from these attributes only, comma separated.", metavar="A,B,…"),
     ] = None,
     test: Annotated[
         str | None,
-        typer.Option(
-            metavar="DATA",
-            help="Records to judge by, true or perturbed, with the target.",
-            rich_help_panel=JUDGED,
-        ),
+        judging("Records to judge by, true or perturbed, with the target.", metavar="DATA"),
     ] = None,
     truth: Annotated[
         str | None,
-        typer.Option(
-            metavar="DATA",
-            help="The true records: compare with a classifier from them.",
-            rich_help_panel=JUDGED,
-        ),
+        judging("The true records: compare with a classifier from them.", metavar="DATA"),
     ] = None,
-    criterion: Annotated[
-        str, typer.Option(help="gini, entropy or gain-ratio.", rich_help_panel=GROWTH)
-    ] = "gini",
-    max_depth: Annotated[
-        int, typer.Option(help="The longest way to a leaf.", rich_help_panel=GROWTH)
-    ] = 6,
-    min_rows: Annotated[
-        float, typer.Option(help="The least number of people in a branch.", rich_help_panel=GROWTH)
-    ] = 20,
-    significance: Annotated[
-        float,
-        typer.Option(
-            help="Split only if chance gains as much less often than this.", rich_help_panel=GROWTH
-        ),
-    ] = 0.05,
-    prune: Annotated[
-        bool,
-        typer.Option(
-            "--prune",
-            help="Cut off what does not surely change labels for the better.",
-            rich_help_panel=GROWTH,
-        ),
-    ] = False,
-    schema: Schema = None,
-    engine: Engine = None,
-    fit: Fit = False,
-    no_cache: NoCache = False,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="OUT", help="Draw the tree: .html, .png or .svg.")
-    ] = None,
-    force: Force = False,
-    json: Json = False,
+    growth: Growth = Growth(),
+    reading: Reading = Reading(),
+    given: Given = Given(),
 ) -> None:
     """Learn a classifier from perturbed (or true) records without seeing a true one.
 
     Example: sfumato classify census.parquet --target income --test adult-test.csv
     """
-    check_drawing_target(plot, force)
-    options = {
-        "criterion": criterion,
-        "max_depth": max_depth,
-        "min_rows": min_rows,
-        "significance": significance,
-        "prune": prune,
-    }
-    classifier = make(model, target, features, options)
-    if plot is not None and model != TREE:
+    given.check()
+    make = partial(_classifier, model, target, features, growth)
+    classifier, direct = make(), None if truth is None else make()
+    if given.plot is not None and model != TREE:
         raise ParameterError("--plot draws a tree", hint="use --model tree, or leave --plot out")
-    with telling() as told:
-        source = read_source(file, schema, None, engine, cache=not no_cache, fit=fit, tell=told)
-        if truth is not None and isinstance(source, Exact):
-            raise ParameterError(
-                f"'{file}' is itself the truth", hint="--truth goes with a perturbed file"
-            )
-        exact = None if truth is None else read_truth(truth, source, tell=told)
-        classifier.fit(source, progress=lambda share: told("growing the tree", share))
-        told("judging it", None)
-        records = read_test(test, classifier, source) if test is not None else exact
-        found = judged(classifier, source, records)
-        direct = None if exact is None else make(model, target, features, options)
-        compared = None
+    with progress_bar() as tell:
+        source = reading.source(file, tell)
+        exact = None if truth is None else read_truth(file, truth, source, tell=tell)
+        classifier.fit(source, progress=lambda share: tell("growing the tree", share))
+        tell("judging it", None)
+        records = _tests(test, classifier, source) if test is not None else exact
+        found, compared = _judged(classifier, source, records), None
         if direct is not None:
-            direct.fit(exact, progress=lambda share: told("growing one from the truth", share))
-            compared = judged(direct, source, records)
-    where = judged_on(test, truth)
-    view = seen(classifier, source.rows, where, found, compared)
-    if plot is not None:
-        save_view(with_origin(view, origin_of(file, source)), plot)
-    if json:
-        print_json(result_dict(classifier, model, source, where, found, compared))
-    else:
-        show(view, most=None)
+            direct.fit(exact, progress=lambda share: tell("growing one from the truth", share))
+            compared = _judged(direct, source, records)
+    where = "the true records" if truth else "the records it was trained on"
+    where = "the test records" if test else where
+    view = _view(classifier, source.rows, where, found, compared)
+    given.draw(view, file, source)
+    known = {"target": target, "model": model, "rows": source.rows, "judged_on": where}
+    given.give(view, lambda: known | _result(classifier, where, found, compared), most=None)
 
 
-def judged_on(test: str | None, truth: str | None) -> str:
-    """Which records the classifier is judged on, in words."""
-    if test:
-        return "the test records"
-    return "the true records" if truth else "the records it was trained on"
-
-
-def make(model: str, target: str, features: str | None, options: dict[str, Any]) -> Classifier:
+def _classifier(model: str, target: str, features: str | None, growth: Growth) -> Classifier:
     """The classifier that was asked for, not yet fitted."""
     names = (
         None if features is None else [name.strip() for name in features.split(",") if name.strip()]
     )
     if model == TREE:
-        return DecisionTree(target, features=names, **options)
+        return DecisionTree(target, features=names, **vars(growth))
     if model == BAYES:
         return NaiveBayes(target, features=names)
     raise ParameterError(
@@ -166,7 +103,7 @@ def make(model: str, target: str, features: str | None, options: dict[str, Any])
     )
 
 
-def read_test(test: str, classifier: Classifier, source: Source) -> Table:
+def _tests(test: str, classifier: Classifier, source: Source) -> Table:
     """The test records: perturbed ones as they are, true ones by the domain of the training
     records.
     """
@@ -181,7 +118,7 @@ def read_test(test: str, classifier: Classifier, source: Source) -> Table:
     )
 
 
-def judged(classifier: Classifier, source: Source, records: Any) -> Quality | None:
+def _judged(classifier: Classifier, source: Source, records: Any) -> Quality | None:
     """How good the classifier is on labelled records; without any, on those it was trained on as
     far as they can tell.
     """
@@ -192,7 +129,7 @@ def judged(classifier: Classifier, source: Source, records: Any) -> Quality | No
     return classifier.quality(source) if isinstance(source, Exact) else None
 
 
-def notes_of(classifier: Classifier, where: str, found: Quality | None) -> tuple[str, ...]:
+def _notes(classifier: Classifier, where: str, found: Quality | None) -> tuple[str, ...]:
     """What must be said of the classifier and of how it is judged."""
     if found is None:
         return (*classifier.notes_, "nothing to judge the classifier by; give --test")
@@ -201,35 +138,21 @@ def notes_of(classifier: Classifier, where: str, found: Quality | None) -> tuple
     return (*classifier.notes_, *own, *found.verdict)
 
 
-def result_dict(
-    classifier: Classifier,
-    model: str,
-    source: Source,
-    where: str,
-    found: Quality | None,
-    compared: Quality | None,
+def _result(
+    classifier: Classifier, where: str, found: Quality | None, compared: Quality | None
 ) -> dict[str, Any]:
-    """The JSON shape of the command."""
-    result: dict[str, Any] = {
-        "target": classifier.target,
-        "model": model,
-        "rows": source.rows,
-        "judged_on": where,
-    }
-    result |= (
-        found.to_dict()
-        if found is not None
-        else {"accuracy": None, "balanced_accuracy": None, "auc": None}
-    )
+    """What was learned and how good it is, as JSON holds it."""
+    unknown = dict.fromkeys(("accuracy", "balanced_accuracy", "auc"))
+    result: dict[str, Any] = unknown if found is None else found.to_dict()
     result["tree"] = classifier.text() if isinstance(classifier, DecisionTree) else None
     result["evidence"] = classifier.text() if isinstance(classifier, NaiveBayes) else None
     if found is not None and compared is not None:
         agreement = Concurrence.between(found, compared)
         result |= {"truth": compared.to_dict(), "agreement": vars(agreement)}
-    return result | {"notes": [*notes_of(classifier, where, found)]}
+    return result | {"notes": [*_notes(classifier, where, found)]}
 
 
-def seen(
+def _view(
     classifier: Classifier, rows: int, where: str, found: Quality | None, compared: Quality | None
 ) -> View:
     """What was learned, and how good it is, beside one from the truth."""
@@ -237,7 +160,7 @@ def seen(
     return replace(
         classifier.view(),
         words=(f"{classifier.target} from {features} attributes of {rows:,} people",),
-        notes=notes_of(classifier, where, found),
+        notes=_notes(classifier, where, found),
         sections=() if found is None else (_judgement(where, found, compared),),
     )
 

@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperCommand
 
 from sfumato.cli.completion import completing
+from sfumato.cli.options import expanded
 from sfumato.cli.spelling import spelt
 
 # Name -> what it does: the first sentence of the command's own help, which a test holds against it.
@@ -85,12 +86,14 @@ def loaded(name: str) -> Any:
     found = spelt(name) if completing() else getattr(import_module(f"sfumato.cli.{name}"), name)
     command: Any
     if isinstance(found, typer.Typer):
+        for each in found.registered_commands:
+            each.callback = each.callback and expanded(each.callback)
         command = typer.main.get_group(found)
     else:
         alone = typer.Typer(
             add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich"
         )
-        alone.command(name)(found)
+        alone.command(name)(expanded(found))
         command = typer.main.get_command(alone)
     command.name = name
     for each in (command, *getattr(command, "commands", {}).values()):

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from sfumato.cli.demonstration import Demonstration
-from sfumato.cli.options import Json
+from sfumato.cli.options import Json, option
 from sfumato.cli.pages import origin_of, with_origin
 from sfumato.cli.printing import print_json, print_words, show
 from sfumato.cli.summary import summarise
@@ -19,12 +17,10 @@ from sfumato.result import save_view
 
 def demo(
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="Where the HTML report goes.")
+        Path, option("Where the HTML report goes.", "--output", "-o", metavar="DIR")
     ] = Path("demo-output"),
-    rows: Annotated[int, typer.Option(help="How many people, and how many baskets.")] = 100_000,
-    seed: Annotated[
-        int | None, typer.Option(help="Draw the noise from this seed: an experiment.")
-    ] = None,
+    rows: Annotated[int, option("How many people, and how many baskets.")] = 100_000,
+    seed: Annotated[int | None, option("Draw the noise from this seed: an experiment.")] = None,
     json: Json = False,
 ) -> None:
     """See the whole path on synthetic data: perturb, reconstruct, mine, ask, classify, publish.

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from sfumato.cli.options import Json
+from sfumato.cli.options import Json, argument, option
 from sfumato.cli.printing import print_facts, print_json, show
 from sfumato.errors import FileError, ParameterError
 from sfumato.model.format import describe_model, is_model
@@ -14,13 +12,8 @@ from sfumato.view import LISTED, View
 
 
 def describe(
-    file: Annotated[
-        str,
-        typer.Argument(metavar="FILE", help="A file that Sfumato perturbed; - is standard input."),
-    ],
-    rho1: Annotated[
-        float, typer.Option(help="The belief before, for the worst belief after.")
-    ] = 0.05,
+    file: Annotated[str, argument("A file that Sfumato perturbed; - is standard input.", "FILE")],
+    rho1: Annotated[float, option("The belief before, for the worst belief after.")] = 0.05,
     json: Json = False,
 ) -> None:
     """Describe a perturbed file: its mechanism, what it promises in words, its domain and rows.

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from sfumato.cli.options import Force, Json, Output, check_output
-from sfumato.cli.printing import print_facts, print_json
+from sfumato.cli.options import Force, Json, Output, argument, check_output, option
+from sfumato.cli.printing import print_either
 from sfumato.collect.releases import export as write
 from sfumato.collect.releases import find_campaign
 from sfumato.collect.store import open_store
@@ -15,13 +13,11 @@ from sfumato.errors import ParameterError, listing
 
 
 def export(
-    store: Annotated[
-        str, typer.Argument(metavar="STORE", help="A store: a file, or postgresql://…")
-    ],
+    store: Annotated[str, argument("A store: a file, or postgresql://…", "STORE")],
     output: Output,
     name: Annotated[
         str | None,
-        typer.Option("--campaign", metavar="NAME", help="Which campaign; name/1 is its round 1."),
+        option("Which campaign; name/1 is its round 1.", "--campaign", metavar="NAME"),
     ] = None,
     force: Force = False,
     json: Json = False,
@@ -41,8 +37,6 @@ def export(
     found = find_campaign(opened, name or names[0])
     rows = write(opened, found, output, force=force)
     opened.close()
-    if json:
-        facts = {"campaign": found.name, "round": found.round, "rows": rows, "output": str(output)}
-        print_json(facts)
-        return
-    print_facts([("written", str(output)), ("campaign", found.name), ("reports", f"{rows:,}")])
+    result = {"campaign": found.name, "round": found.round, "rows": rows, "output": str(output)}
+    facts = [("written", str(output)), ("campaign", found.name), ("reports", f"{rows:,}")]
+    print_either(result, facts, json)

@@ -1,40 +1,29 @@
-"""`sfumato fit`: one joint law fitted to everything that a release observed."""
+"""`sfumato fit`: one joint model fitted to all reports of a release."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from sfumato.cli.options import Engine, Force, Json, check_drawing_target
-from sfumato.cli.printing import print_facts, print_json, print_notes, telling
-from sfumato.cli.sources import read_source
+from sfumato.cli.options import Engine, Force, Json, argument, check_absent, option
+from sfumato.cli.printing import print_facts, print_json, print_notes, progress_bar
+from sfumato.cli.sources import Reading
 from sfumato.cli.summary import model_facts
 from sfumato.errors import FileError
 from sfumato.model.fitted import alone, fit_release, fit_rounds
 from sfumato.model.model import Model
 from sfumato.model.model_file import save_model
-from sfumato.progress import Progress
 from sfumato.source import Release
 
 
 def fit(
     releases: Annotated[
         list[str],
-        typer.Argument(
-            metavar="RELEASE…",
-            help="A file that Sfumato perturbed, or its table; of ranges, all rounds.",
-        ),
+        argument("A file that Sfumato perturbed, or its table; of ranges, all rounds.", "RELEASE…"),
     ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="MODEL", help="The model to write.")
-    ],
-    order: Annotated[
-        int, typer.Option(help="The most columns that one interaction may join: 2 or 3.")
-    ] = 3,
+    output: Annotated[Path, option("The model to write.", "--output", "-o", metavar="MODEL")],
+    order: Annotated[int, option("The most columns that one interaction may join: 2 or 3.")] = 3,
     engine: Engine = None,
     force: Force = False,
     json: Json = False,
@@ -44,11 +33,16 @@ def fit(
 
     Example: sfumato fit census.parquet -o census.model.json
     """
-    check_drawing_target(output, force)
+    check_absent(output, force)
     sources = [_release(path, engine) for path in releases]
+    alone_asked = len(sources) == 1
     start = time.process_time()
-    with telling() as tell:
-        model = _fitted(sources, order, tell)
+    with progress_bar() as tell:
+        model = (
+            fit_release(sources[0], order, tell=tell)
+            if alone_asked
+            else fit_rounds(sources, tell=tell)
+        )
         described = model.describe()
     save_model(model, output, force=force)
     described |= {"written": str(output), "seconds": round(time.process_time() - start, 2)}
@@ -56,17 +50,11 @@ def fit(
         print_json(described)
         return
     print_facts(model_facts(described))
-    print_notes([*(alone(sources[0]) if len(sources) == 1 else []), *model_notes(model)])
-
-
-def _fitted(sources: Sequence[Release], order: int, tell: Progress) -> Model:
-    if len(sources) == 1:
-        return fit_release(sources[0], order, tell=tell)
-    return fit_rounds(sources, tell=tell)
+    print_notes([*(alone(sources[0]) if alone_asked else []), *model_notes(model)])
 
 
 def _release(path: str, engine: str | None) -> Release:
-    source = read_source(path, None, None, engine, in_place=True)
+    source = Reading(engine=engine).source(path, in_place=True)
     if not isinstance(source, Release):
         raise FileError(
             f"'{path}' carries no mechanism, so there is nothing to fit",

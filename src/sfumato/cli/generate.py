@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from sfumato.bits import Bits
-from sfumato.cli.options import Force, Json, Output, check_output
+from sfumato.cli.options import Force, Json, Output, argument, check_output, option
 from sfumato.cli.printing import print_facts, print_json
 from sfumato.datasets.quest import Quest
 from sfumato.datasets.survey import survey as draw
@@ -26,32 +26,27 @@ generate = typer.Typer(
     rich_markup_mode="rich",
 )
 
-Seed = Annotated[int, typer.Option(help="The same seed gives the same data.")]
+Seed = Annotated[int, option("The same seed gives the same data.")]
 
 
 @generate.command()
 def quest(
     output: Output,
     name: Annotated[
-        str,
-        typer.Argument(
-            metavar="[NAME]", help="As in the literature: T10.I4.D100K.N1K (L for patterns)."
-        ),
+        str, argument("As in the literature: T10.I4.D100K.N1K (L for patterns).", metavar="[NAME]")
     ] = "D100K",
-    baskets: Annotated[int | None, typer.Option(help="How many baskets (D).")] = None,
-    basket_size: Annotated[float | None, typer.Option(help="Their mean size (T).")] = None,
-    pattern_size: Annotated[
-        float | None, typer.Option(help="The mean size of a pattern (I).")
-    ] = None,
-    items: Annotated[int | None, typer.Option(help="How many items (N).")] = None,
-    patterns: Annotated[int | None, typer.Option(help="How many patterns (L).")] = None,
+    baskets: Annotated[int | None, option("How many baskets (D).")] = None,
+    basket_size: Annotated[float | None, option("Their mean size (T).")] = None,
+    pattern_size: Annotated[float | None, option("The mean size of a pattern (I).")] = None,
+    items: Annotated[int | None, option("How many items (N).")] = None,
+    patterns: Annotated[int | None, option("How many patterns (L).")] = None,
     correlation: Annotated[
-        float | None, typer.Option(help="What a pattern shares with the one before it.")
+        float | None, option("What a pattern shares with the one before it.")
     ] = None,
     corruption: Annotated[
-        float | None, typer.Option(help="How much of a pattern is left out of a basket.")
+        float | None, option("How much of a pattern is left out of a basket.")
     ] = None,
-    corruption_variance: Annotated[float | None, typer.Option(help="How much that varies.")] = None,
+    corruption_variance: Annotated[float | None, option("How much that varies.")] = None,
     seed: Seed = 1,
     force: Force = False,
     json: Json = False,
@@ -91,10 +86,8 @@ def quest(
 @generate.command()
 def survey(
     output: Output,
-    rows: Annotated[int, typer.Option(help="How many people.")] = 10_000,
-    schema: Annotated[
-        Path | None, typer.Option("--schema", metavar="S", help="Write the schema here as well.")
-    ] = None,
+    rows: Annotated[int, option("How many people.")] = 10_000,
+    schema: Annotated[Path | None, option("Write the schema here as well.", metavar="S")] = None,
     seed: Seed = 1,
     force: Force = False,
     json: Json = False,
@@ -117,11 +110,9 @@ def survey(
 
 @generate.command()
 def fitted(
-    model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="What sfumato fit wrote: records of its law.")
-    ],
+    model: Annotated[str, argument("What sfumato fit wrote: records of its law.", metavar="MODEL")],
     output: Output,
-    rows: Annotated[int, typer.Option(help="How many records.")] = 10_000,
+    rows: Annotated[int, option("How many records.")] = 10_000,
     seed: Seed = 1,
     force: Force = False,
     json: Json = False,

@@ -10,21 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from sfumato.cli.options import Force, Items, Json, Output
-from sfumato.cli.owner import (
-    DossierFile,
-    Plot,
-    Reveal,
-    Seed,
-    chance,
-    check_targets,
-    draw,
-    hand_out,
-    trade_off,
-)
-from sfumato.cli.printing import telling, told
+from sfumato.cli.options import Items, argument, option
+from sfumato.cli.owner import Handed, Plot, all_options, draw, trade_off
+from sfumato.cli.printing import progress_bar
 from sfumato.errors import ParameterError
 from sfumato.progress import Progress
 from sfumato.publish.hide import hide as hide_patterns
@@ -39,76 +27,61 @@ DISCLOSURES = (0.0, 0.1, 0.2, 0.3, 0.4)
 def hide(
     data: Annotated[
         str,
-        typer.Argument(
-            metavar="DATA",
-            help="True baskets: .dat, .parquet, or .csv with lines of names or columns such as "
+        argument(
+            "True baskets: .dat, .parquet, or .csv with lines of names or columns such as "
             "tid,item; text also as .gz; - is standard input.",
+            "DATA",
         ),
     ],
-    output: Output,
+    *,
     patterns: Annotated[
         Path,
-        typer.Option(
-            metavar="FILE", help="What to hide, one a line: 39 48 an itemset, 39 48 -> 41 a rule."
-        ),
+        option("What to hide, one a line: 39 48 an itemset, 39 48 -> 41 a rule.", metavar="FILE"),
     ],
     min_support: Annotated[
-        float | None,
-        typer.Option(metavar="S", help="From which share of baskets a pattern is found."),
+        float | None, option("From which share of baskets a pattern is found.", metavar="S")
     ] = None,
-    min_count: Annotated[
-        int | None, typer.Option(help="From which number of baskets, instead.")
-    ] = None,
+    min_count: Annotated[int | None, option("From which number of baskets, instead.")] = None,
     min_confidence: Annotated[
-        float | None, typer.Option(metavar="C", help="From which confidence a rule holds.")
+        float | None, option("From which confidence a rule holds.", metavar="C")
     ] = None,
     method: Annotated[
         str,
-        typer.Option(
-            help=(
-                "cover (ours: starts from the others and never loses more), iga, minfia, maxfia "
-                "or naive."
-            )
+        option(
+            "cover (ours: starts from the others and never loses more), iga, minfia, maxfia or "
+            "naive."
         ),
     ] = "cover",
     margin: Annotated[
         str,
-        typer.Option(
+        option(
+            "Hide each pattern so many baskets (20) or that share of the threshold (5%) below "
+            "it, and a random part of as much again.",
             metavar="M",
-            help=(
-                "Hide each pattern so many baskets (20) or that share of the threshold (5%) below "
-                "it, and a random part of as much again."
-            ),
         ),
     ] = "0",
     disclosure: Annotated[
         float | None,
-        typer.Option(
-            metavar="PSI", help="The share of a pattern's baskets that may be left alone."
-        ),
+        option("The share of a pattern's baskets that may be left alone.", metavar="PSI"),
     ] = None,
-    seconds: Annotated[
-        float, typer.Option(help="How long cover may look for a better answer.")
-    ] = 5.0,
+    seconds: Annotated[float, option("How long cover may look for a better answer.")] = 5.0,
     items: Items = None,
-    seed: Seed = None,
-    reveal: Reveal = None,
-    dossier: DossierFile = None,
     plot: Plot = None,
-    force: Force = False,
-    json: Json = False,
+    handed: Handed,
 ) -> None:
     """Release baskets from which chosen itemsets and rules can no longer be mined.
 
     Example: sfumato hide retail.dat.gz -o release.dat --patterns secret.txt --min-support 0.003
     """
-    options = dict(locals())
+    options = all_options(locals())
     started = time.perf_counter()
-    check_targets(options, records=False)
+    handed.check(plot, records=False)
     limits = ("min_support", "min_count", "min_confidence", "seconds")
-    how = {**{name: options[name] for name in limits}, "rng": chance(seed)}
-    with telling() as progress:
-        table = baskets_of(told(reader_of(data), progress), items)
+    how = {**{name: options[name] for name in limits}, "rng": handed.rng}
+    with progress_bar() as progress:
+        reader = reader_of(data)
+        reader.tell = progress
+        table = baskets_of(reader, items)
         release = hide_patterns(
             table,
             patterns,
@@ -130,7 +103,8 @@ def hide(
         promised=f"no gamma; the patterns are in fewer than {report.min_count:,} baskets",
         other=other,
     )
-    hand_out(options, release, drawn="ties were", changed="changed")
+    files = {"patterns": patterns}
+    handed.give(release, options, drawn="ties were", changed="changed", files=files)
 
 
 def _other_disclosures(

@@ -4,49 +4,38 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from sfumato.cli.options import Force, Json
+from sfumato.cli.options import option
 from sfumato.cli.owner import (
-    Bin,
-    Confidential,
     Data,
     DossierFile,
-    Keys,
-    Nulls,
-    Plot,
+    KeyOptions,
+    all_options,
     check_targets,
+    dossier_files,
     draw,
-    read_records,
     write_dossier,
 )
-from sfumato.cli.printing import print_json, show, telling
+from sfumato.cli.pages import Given
+from sfumato.cli.printing import progress_bar
 from sfumato.publish.identify import identify as identify_records
 
 
 def identify(
     data: Data,
-    confidential: Confidential,
-    keys: Keys = None,
-    bin: Bin = None,
-    nulls: Nulls = "value",
+    *,
+    keyed: KeyOptions,
     weights: Annotated[
         str | None,
-        typer.Option(
-            metavar="A", help="The column that says how many people each record stands for."
-        ),
+        option("The column that says how many people each record stands for.", metavar="A"),
     ] = None,
     population: Annotated[
-        float | None,
-        typer.Option(metavar="N", help="How many people the records are a sample of."),
+        float | None, option("How many people the records are a sample of.", metavar="N")
     ] = None,
     bins: Annotated[
-        int, typer.Option(help="How many bins to try when asking what binning a column would save.")
+        int, option("How many bins to try when asking what binning a column would save.")
     ] = 4,
     dossier: DossierFile = None,
-    plot: Plot = None,
-    force: Force = False,
-    json: Json = False,
+    given: Given = Given(),
 ) -> None:
     """Which records can be told apart by their keys, and which columns give them away.
 
@@ -55,16 +44,15 @@ def identify(
 
     Example: sfumato identify adult.csv --confidential income --bin age=frequency:5
     """
-    options = dict(locals())
-    check_targets(options)
-    beside = [] if weights is None else [weights]
-    records, asked = read_records(data, confidential, keys, bin, nulls, beside=beside)
+    options = all_options(locals())
+    check_targets(given.force, given.plot, *dossier_files(dossier))
+    records, asked = keyed.read(data, beside=[] if weights is None else [weights])
     asked |= {"weights": weights, "population": population}
-    with telling() as progress:
+    with progress_bar() as progress:
         found = identify_records(records, try_bins=bins, progress=progress, **asked)
     write_dossier(found, options, keys=list(asked["keys"]))
     view = found.view()
     method = "none: the true records were looked at, nothing was changed"
     promised = "none: this page describes true records and is for their owner"
     draw(view, options, rows=found.risk.records, method=method, promised=promised)
-    print_json(found.to_dict()) if json else show(view)
+    given.give(view, found.to_dict)

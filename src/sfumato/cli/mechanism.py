@@ -3,52 +3,61 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import cache
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 
 from sfumato.bits import Bits
-from sfumato.cli.options import Epsilon, Gamma, Rho1, Rho2, among
+from sfumato.cli.options import Guaranteed, option, parameter
 from sfumato.domain import Domain
-from sfumato.errors import ParameterError, listing
+from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.parameters import Option
 from sfumato.mechanisms.registry import MECHANISMS, mechanism_class
-from sfumato.privacy.guarantee import Guarantee
 from sfumato.table import Reader, Table
 
 PARAMETERS = "Parameters of the mechanism (instead of a guarantee)"
 
 
 @dataclass(frozen=True)
-class MechanismOptions:
-    """What was said on the command line about the mechanism; None is what was not said."""
+class MechanismOptions(Guaranteed):
+    """What was said on the command line about the mechanism; None is what was not said. Each option
+    of any mechanism is one of the command's.
+    """
 
     mechanism: str | None = None
-    gamma: float | None = None
-    epsilon: float | None = None
-    rho1: float | None = None
-    rho2: float | None = None
     given: Mapping[str, Any] = field(default_factory=dict)
 
-    def guarantee(self) -> Guarantee | None:
-        """The guarantee asked for, which may be stated one way only."""
-        if (self.rho1 is None) != (self.rho2 is None):
-            raise ParameterError(
-                "--rho1 and --rho2 belong together; give both, as in --rho1 0.05 --rho2 0.50"
-            )
-        ways = [name for name in ("gamma", "epsilon", "rho1") if getattr(self, name) is not None]
-        if len(ways) > 1:
-            raise ParameterError(
-                "the guarantee is given in more than one way "
-                f"({listing('--' + way for way in ways)})",
-                hint="give one of them",
-            )
-        return Guarantee.stated(self.gamma, self.epsilon, self.rho1, self.rho2)
+    @classmethod
+    @cache
+    def parameters(cls) -> tuple[inspect.Parameter, ...]:
+        """--mechanism, the guarantee, and every option of any mechanism."""
+        names = "\n\n".join(f"{name}: {mechanism_class(name).summary}" for name in MECHANISMS)
+        words = (
+            f"The plan's best unless stated; --mechanism NAME --help: its own options.\n\n{names}"
+        )
+        found: list[tuple[str, Any, Any]] = [
+            ("mechanism", str, option(words, metavar="NAME", known=MECHANISMS))
+        ]
+        for name, owners in every_option().items():
+            by_help: dict[str, list[str]] = {}
+            for owner, own in owners:
+                by_help.setdefault(own.help, []).append(owner)
+            words = "; ".join(f"{', '.join(them)}: {text}" for text, them in by_help.items())
+            stated = owners[0][1]
+            found.append((name, stated.kind, option(f"{words}.", stated.flag, panel=PARAMETERS)))
+        named, *others = [parameter(name, Annotated[kind | None, o]) for name, kind, o in found]
+        return named, *Guaranteed.parameters(), *others
+
+    @classmethod
+    def typed(cls, values: Mapping[str, Any]) -> MechanismOptions:
+        """The options as they were typed, those of the mechanism together."""
+        own = ("mechanism", "gamma", "epsilon", "rho1", "rho2")
+        given = {name: v for name, v in values.items() if name not in own and v is not None}
+        return cls(**{name: values[name] for name in own}, given=given)
 
     @property
     def planned(self) -> bool:
@@ -96,54 +105,9 @@ def every_option() -> dict[str, list[tuple[str, Option]]]:
     """Every option of any mechanism, by its name, with the mechanisms that have it."""
     found: dict[str, list[tuple[str, Option]]] = {}
     for name in MECHANISMS:
-        for option in mechanism_class(name).options:
-            found.setdefault(option.name, []).append((name, option))
+        for own in mechanism_class(name).options:
+            found.setdefault(own.name, []).append((name, own))
     return found
-
-
-def takes_mechanism(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options of every mechanism in the place of its parameter `chosen`."""
-    own = inspect.signature(command, eval_str=True).parameters
-    added = _parameters()
-    shown: list[inspect.Parameter] = []
-    for name, parameter in own.items():
-        named = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        shown += added if name == "chosen" else [named]
-
-    @wraps(command)
-    def called(**values: Any) -> None:
-        said = {parameter.name: values.pop(parameter.name) for parameter in added}
-        stated = {key: said.pop(key) for key in ("mechanism", "gamma", "epsilon", "rho1", "rho2")}
-        given = {name: value for name, value in said.items() if value is not None}
-        command(chosen=MechanismOptions(**stated, given=given), **values)
-
-    # Typer and `inspect` read it; functions are not typed as having one.
-    called.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
-    called.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
-    return called
-
-
-def _parameters() -> list[inspect.Parameter]:
-    names = "\n\n".join(f"{name}: {mechanism_class(name).summary}" for name in MECHANISMS)
-    words = f"The plan's best unless stated; --mechanism NAME --help: its own options.\n\n{names}"
-    named = typer.Option(metavar="NAME", help=words, autocompletion=among(MECHANISMS))
-    mechanism = Annotated[str | None, named]
-    kinds: list[tuple[str, Any]] = [
-        ("mechanism", mechanism),
-        ("gamma", Gamma),
-        ("epsilon", Epsilon),
-        ("rho1", Rho1),
-        ("rho2", Rho2),
-    ]
-    for name, owners in every_option().items():
-        words = "; ".join(f"{', '.join(them)}: {text}" for text, them in _by_help(owners).items())
-        kind = owners[0][1].kind
-        stated = typer.Option(owners[0][1].flag, help=f"{words}.", rich_help_panel=PARAMETERS)
-        kinds.append((name, Annotated[kind | None, stated]))
-    return [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
-        for name, kind in kinds
-    ]
 
 
 def narrowed(command: Any, arguments: Sequence[str]) -> None:
@@ -155,18 +119,16 @@ def narrowed(command: Any, arguments: Sequence[str]) -> None:
         return
     own = mechanism_class(name)
     known = every_option()
-    for parameter in command.params:
-        owners = [owner for owner, _ in known.get(parameter.name, [])]
-        if parameter.name == "mechanism":
-            parameter.help = f"{name}: {own.summary}"
+    for taken in command.params:
+        owners = [owner for owner, _ in known.get(taken.name, [])]
+        if taken.name == "mechanism":
+            taken.help = f"{name}: {own.summary}"
         elif owners and name not in owners:
-            parameter.hidden = True
+            taken.hidden = True
         elif owners:
-            parameter.help = next(
-                option.help for option in own.options if option.name == parameter.name
-            )
-        elif parameter.name in ("gamma", "epsilon", "rho1", "rho2") and not own.promises:
-            parameter.hidden = True
+            taken.help = next(one.help for one in own.options if one.name == taken.name)
+        elif taken.name in ("gamma", "epsilon", "rho1", "rho2") and not own.promises:
+            taken.hidden = True
 
 
 def named_mechanism(arguments: Sequence[str]) -> str | None:
@@ -180,13 +142,6 @@ def named_mechanism(arguments: Sequence[str]) -> str | None:
         if flag == "--mechanism":
             return value or following or None
     return None
-
-
-def _by_help(owners: list[tuple[str, Option]]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for name, option in owners:
-        found.setdefault(option.help, []).append(name)
-    return found
 
 
 def _check_belong(kind: type[Mechanism], given: Mapping[str, Any]) -> None:

@@ -1,17 +1,27 @@
-"""The options that several commands share."""
+"""Options: how one is declared, groups of them that commands share, and the checks that need no
+data.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
+from dataclasses import MISSING, dataclass, fields
+from functools import cache, partial, wraps
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from sfumato.errors import FileError, ParameterError
+from sfumato.errors import FileError, ParameterError, listing
 
-GUARANTEE = "Guarantee (one way)"
-STORE = "campaign.db"  # where a collector keeps reports unless told otherwise
+if TYPE_CHECKING:
+    from typing import Self
+
+    from sfumato.privacy.guarantee import Guarantee
+
+STORE = "campaign.db"  # where a collector keeps reports unless stated otherwise
 
 
 def among(words: Iterable[str]) -> Callable[[str], list[str]]:
@@ -23,76 +33,148 @@ def among(words: Iterable[str]) -> Callable[[str], list[str]]:
     return lambda incomplete: [word for word in words if word.startswith(incomplete)]
 
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite the output if it exists.")]
+def option(words: str, *flags: str, known: Iterable[str] = (), panel: str = "", **how: Any) -> Any:
+    """An option: its help, how it is typed unless as its name, the words it may take, and the panel
+    of the help that it stands in.
+    """
+    complete = among(known) if known else None
+    where = panel or None
+    return typer.Option(*flags, help=words, rich_help_panel=where, autocompletion=complete, **how)
+
+
+def argument(words: str, metavar: str, complete: Callable[[str], list[str]] | None = None) -> Any:
+    """What is given by its place: its help, and what the usage line calls it."""
+    return typer.Argument(help=words, metavar=metavar, autocompletion=complete)
+
+
+class Options:
+    """Options that go together, a dataclass: a command takes them as one parameter, whoever types
+    it one by one.
+    """
+
+    @classmethod
+    @cache
+    def parameters(cls) -> tuple[inspect.Parameter, ...]:
+        """What the command has for them."""
+        hints = get_type_hints(cls, include_extras=True)
+        own: Any = fields(cls)  # type: ignore[arg-type]  # each of them is a dataclass
+        return tuple(parameter(each.name, hints[each.name], each.default) for each in own)
+
+    @classmethod
+    def typed(cls, values: Mapping[str, Any]) -> Self:
+        """The options as they were typed."""
+        return cls(**values)
+
+
+def parameter(name: str, kind: Any, default: Any = None) -> inspect.Parameter:
+    """An option as a parameter of a command."""
+    needed = inspect.Parameter.empty if default is MISSING else default
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=needed, annotation=kind)
+
+
+def expanded(command: Callable[..., None]) -> Callable[..., None]:
+    """The command as Typer reads it: each option of its groups by itself, those that are needed
+    first, and no `--no-…` for what is a flag.
+    """
+    shown: list[inspect.Parameter] = []
+    groups: dict[str, type[Options]] = {}
+    for name, own in inspect.signature(command, eval_str=True).parameters.items():
+        if isinstance(own.annotation, type) and issubclass(own.annotation, Options):
+            groups[name] = own.annotation
+            shown += own.annotation.parameters()
+        else:
+            shown.append(own.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+
+    @wraps(command)
+    def called(**values: Any) -> None:
+        for name, group in groups.items():
+            own = {each.name: values.pop(each.name) for each in group.parameters()}
+            values[name] = group.typed(own)
+        command(**values)
+
+    shown = [each.replace(annotation=_flagged(each)) for each in shown]
+    shown.sort(key=lambda each: each.default is not each.empty)
+    # Typer and `inspect` read it; functions are not typed as having one.
+    called.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    called.__annotations__ = {each.name: each.annotation for each in shown}
+    return called
+
+
+def _flagged(taken: inspect.Parameter) -> Any:
+    kind, *rest = get_args(taken.annotation)[:2] or (taken.annotation,)
+    if kind is not bool or rest[0].param_decls or isinstance(rest[0].default, str):
+        return taken.annotation
+    stated = copy(rest[0])
+    stated.param_decls = (f"--{taken.name.replace('_', '-')}",)
+    return Annotated[bool, stated]
+
+
+Json = Annotated[bool, option("Print one JSON object.")]
+Force = Annotated[bool, option("Overwrite the output if it exists.")]
 Output = Annotated[
-    Path,
-    typer.Option("--output", "-o", metavar="OUT", help="The file to write; - is standard output."),
+    Path, option("The file to write; - is standard output.", "--output", "-o", metavar="OUT")
 ]
 Schema = Annotated[
     Path | None,
-    typer.Option(
-        "--schema", metavar="S", help="Read the data by this schema (TOML); else by a proposed one."
-    ),
+    option("Read the data by this schema (TOML); else by a proposed one.", metavar="S"),
 ]
 Items = Annotated[
-    Path | None,
-    typer.Option(
-        "--items", metavar="FILE", help="The item ids of baskets; else those found in the data."
-    ),
+    Path | None, option("The item ids of baskets; else those found in the data.", metavar="FILE")
 ]
 Form = Annotated[
     str | None,
-    typer.Option(
-        "--form",
-        metavar="FORM",
-        help="How baskets stand in DATA: lines (of names), long (basket,item), flags (a column an "
+    option(
+        "How baskets stand in DATA: lines (of names), long (basket,item), flags (a column an "
         "item), or records (no baskets); else the data tell.",
+        metavar="FORM",
     ),
 ]
 Engine = Annotated[
     str | None,
-    typer.Option(
-        "--engine",
-        metavar="URL",
-        help="Who counts: memory, duckdb, a database (duckdb://FILE, sqlite://FILE, "
+    option(
+        "Who counts: memory, duckdb, a database (duckdb://FILE, sqlite://FILE, "
         "postgresql://user@host/db; its password in PGPASSWORD or ~/.pgpass), or Spark by its "
         "master (local[2], spark://host:7077).",
+        metavar="URL",
     ),
 ]
-NoCache = Annotated[
-    bool,
-    typer.Option(
-        "--no-cache",
-        help="Count anew, and keep no counts in the cache folder (SFUMATO_CACHE, or the system's).",
-    ),
-]
-Fit = Annotated[
-    bool,
-    typer.Option(
-        "--fit", help="Fit a model to the release first and ask that: any columns, errors say so."
-    ),
-]
-Gamma = Annotated[
-    float | None,
-    typer.Option(
-        help="No report is more than so many times as likely under one truth as under another.",
-        rich_help_panel=GUARANTEE,
-    ),
-]
-Epsilon = Annotated[
-    float | None,
-    typer.Option(help="ln(gamma): local differential privacy.", rich_help_panel=GUARANTEE),
-]
-Rho1 = Annotated[
-    float | None, typer.Option(help="No belief of rho1 before …", rich_help_panel=GUARANTEE)
-]
-Rho2 = Annotated[
-    float | None, typer.Option(help="… rises above rho2 after.", rich_help_panel=GUARANTEE)
-]
+CampaignPath = Annotated[Path, argument("A campaign file (TOML).", "CAMPAIGN")]
+Asked = Annotated[str, argument("A perturbed file, or true records; - is standard input.", "FILE")]
+one_way = partial(option, panel="Guarantee (one way)")
 
 
-def check_drawing_target(path: Path | None, force: bool) -> None:
+@dataclass(frozen=True)
+class Guaranteed(Options):
+    """The guarantee that is asked for, which may be stated one way only."""
+
+    gamma: Annotated[
+        float | None,
+        one_way("No report is more than so many times as likely under one truth as under another."),
+    ] = None
+    epsilon: Annotated[float | None, one_way("ln(gamma): local differential privacy.")] = None
+    rho1: Annotated[float | None, one_way("No belief of rho1 before …")] = None
+    rho2: Annotated[float | None, one_way("… rises above rho2 after.")] = None
+
+    def guarantee(self) -> Guarantee | None:
+        """The guarantee, where one is stated."""
+        # Here and not above, so that no command's help waits for it.
+        from sfumato.privacy.guarantee import Guarantee
+
+        if (self.rho1 is None) != (self.rho2 is None):
+            raise ParameterError(
+                "--rho1 and --rho2 belong together; give both, as in --rho1 0.05 --rho2 0.50"
+            )
+        ways = [name for name in ("gamma", "epsilon", "rho1") if getattr(self, name) is not None]
+        if len(ways) > 1:
+            raise ParameterError(
+                "the guarantee is given in more than one way "
+                f"({listing('--' + way for way in ways)})",
+                hint="give one of them",
+            )
+        return Guarantee.stated(self.gamma, self.epsilon, self.rho1, self.rho2)
+
+
+def check_absent(path: Path | None, force: bool) -> None:
     """Refuse a file that exists, before any work is done for it."""
     if path is not None and path.exists() and not force:
         raise FileError(f"'{path}' exists", hint="use --force to overwrite it")

@@ -1,20 +1,27 @@
-"""What the commands of a data owner share: their options, their records and chance."""
+"""What the commands of a data owner share: their options, their records and what they hand out."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import isnan
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from sfumato import plots
 from sfumato.address import redacted
-from sfumato.cli.options import check_drawing_target, check_output
+from sfumato.cli.options import (
+    Force,
+    Json,
+    Options,
+    Output,
+    argument,
+    check_absent,
+    check_output,
+    option,
+)
 from sfumato.cli.pages import typed, with_origin
 from sfumato.cli.printing import print_json, print_notes, reading, show
 from sfumato.cli.usage import spelled_as_options
@@ -22,7 +29,6 @@ from sfumato.errors import ParameterError, SfumatoError
 from sfumato.printable import percent
 from sfumato.publish.dossier import Dossier, Owned
 from sfumato.publish.owned import Keyed, binning, check_record_target, records_of
-from sfumato.publish.owned import Nulls as NullsTreated
 from sfumato.randomness import Keystream, secure, seeded
 from sfumato.renderers.picture import lines as lines_of_panels
 from sfumato.result import save_view
@@ -31,59 +37,20 @@ from sfumato.table.formats import write_text
 from sfumato.view import ColumnView, TableView, View
 
 Data = Annotated[
-    str,
-    typer.Argument(
-        metavar="DATA", help="True records: .csv, .csv.gz or .parquet; - is standard input."
-    ),
-]
-Confidential = Annotated[
-    list[str],
-    typer.Option(
-        "--confidential",
-        metavar="A",
-        help="A column that must not be told from the others; may be repeated.",
-    ),
+    str, argument("True records: .csv, .csv.gz or .parquet; - is standard input.", "DATA")
 ]
 Keys = Annotated[
     str | None,
-    typer.Option(
-        metavar="A,B", help="What an intruder may know; else every column that is not confidential."
-    ),
+    option("What an intruder may know; else every column that is not confidential.", metavar="A,B"),
 ]
-Bin = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--bin",
-        metavar="A=HOW",
-        help="Cut a number: age=frequency:5, age=width:5 or age=35,55; may be repeated.",
-    ),
-]
-Nulls = Annotated[
-    str,
-    typer.Option(metavar="HOW", help="value: a null is a value of its own; error: refuse nulls."),
-]
-Plot = Annotated[
-    Path | None, typer.Option(metavar="OUT", help="Draw the result: .html, .png or .svg.")
-]
-Seed = Annotated[
-    int | None, typer.Option(help="Draw from this seed: an experiment, not for release.")
-]
-Reveal = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE", help="Write which rows were changed to this JSON file: for the owner alone."
-    ),
-]
-
+Plot = Annotated[Path | None, option("Draw the result: .html, .png or .svg.", metavar="OUT")]
 DossierFile = Annotated[
     Path | None,
-    typer.Option(
-        "--dossier",
+    option(
+        "Write what was done, risk, cost and what remains to FILE.html and FILE.json.",
         metavar="FILE",
-        help="Write what was done, risk, cost and what remains to FILE.html and FILE.json.",
     ),
 ]
-
 # Options that are no settings of what is done.
 APART = (
     *("data", "output", "plot", "reveal", "dossier", "patterns", "force", "json", "seed"),
@@ -92,16 +59,124 @@ APART = (
 SEEDED = "drawn from a seed: an experiment, not for release"
 
 
-def check_targets(options: Mapping[str, Any], *, records: bool = True) -> None:
-    """Refuse files that exist, are named twice or cannot be written, before any work is done for
-    them.
-    """
-    output, force = options.get("output"), options["force"]
-    if output is not None:
-        check_output(output, force, options["json"])
-    if output is not None and records:
-        check_record_target(output, force=force)
-    paths = [output, options.get("plot"), options.get("reveal"), *dossier_files(options["dossier"])]
+@dataclass(frozen=True, kw_only=True)
+class Coded(Options):
+    """How the values of true records are taken: numbers in bins, nulls as values or not at all."""
+
+    bin: Annotated[
+        list[str] | None,
+        option(
+            "Cut a number: age=frequency:5, age=width:5 or age=35,55; may be repeated.",
+            metavar="A=HOW",
+        ),
+    ] = None
+    nulls: Annotated[
+        str, option("value: a null is a value of its own; error: refuse nulls.", metavar="HOW")
+    ] = "value"
+
+    def how(self) -> dict[str, Any]:
+        """The same as the library takes it."""
+        if self.nulls not in ("value", "error"):
+            raise ParameterError(f"--nulls {self.nulls}", hint="use value or error")
+        found = {}
+        for text in self.bin or ():
+            name, equals, how = text.partition("=")
+            if not equals:
+                raise ParameterError(
+                    f"--bin {text} does not say how",
+                    hint="write --bin age=frequency:5 or --bin age=35,55",
+                )
+            binning(how)
+            found[name] = how
+        return {"bins": found, "nulls": self.nulls}
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyOptions(Coded):
+    """Which columns are confidential, and which an intruder may know."""
+
+    confidential: Annotated[
+        list[str],
+        option("A column that must not be told from the others; may be repeated.", metavar="A"),
+    ]
+    keys: Keys = None
+
+    def read(self, data: str, *, beside: Sequence[str] = ()) -> tuple[Table, dict[str, Any]]:
+        """The true records of a file, and what is asked of them, the keys by their names."""
+        with reading(reader_of(data)) as source:
+            records = records_of(source)
+        how = self.how()
+        wanted = {"keys": columns(self.keys), "beside": beside, **how}
+        found = Keyed.of(records, listed(self.confidential), **wanted)
+        return records, {"confidential": found.secret, "keys": found.keys, **how}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Handed(Options):
+    """What is handed out, and what is kept of how it was made."""
+
+    output: Output
+    seed: Annotated[int | None, option("Draw from this seed: an experiment, not for release.")] = (
+        None
+    )
+    reveal: Annotated[
+        Path | None,
+        option(
+            "Write which rows were changed to this JSON file: for the owner alone.", metavar="FILE"
+        ),
+    ] = None
+    dossier: DossierFile = None
+    force: Force = False
+    json: Json = False
+
+    @property
+    def rng(self) -> Keystream:
+        """Secure randomness, or that of a seed."""
+        return secure() if self.seed is None else seeded(self.seed)
+
+    def check(self, plot: Path | None = None, *, records: bool = True) -> None:
+        """Refuse files that exist, are named twice or cannot be written, before any work is done
+        for them.
+        """
+        check_output(self.output, self.force, self.json)
+        if records:
+            check_record_target(self.output, force=self.force)
+        check_targets(self.force, self.output, plot, self.reveal, *dossier_files(self.dossier))
+
+    def give(
+        self,
+        release: Any,
+        asked: Mapping[str, Any],
+        *,
+        drawn: str,
+        changed: str,
+        files: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> None:
+        """Write a release, what it changed and its dossier; then show it.
+
+        `drawn` is what chance decided, `changed` what the dossier calls the file of what was
+        changed, and `settings` take the place of options that say less.
+        """
+        release.save(self.output, force=self.force)
+        if self.reveal is not None:
+            write_json(release.revealed(), self.reveal, force=self.force)
+        kept = {"output": self.output, **(files or {}), changed: self.reveal}
+        write_dossier(release, asked, kept, **settings)
+        view = replace(release.view(), title=f"written: {self.output}")
+        if self.seed is not None:
+            view = replace(view, notes=(f"{drawn} {SEEDED}", *view.notes))
+        if self.json:
+            print_notes(view.notes)  # those of its sections are in the JSON
+            print_json({**release.to_dict(), "output": str(self.output)})
+        elif str(self.output) == "-":
+            print_notes(view.all_notes())
+        else:
+            show(view)
+
+
+def check_targets(force: bool, *paths: Path | None) -> None:
+    """Refuse files that exist or are named twice."""
     named = [path for path in paths if path is not None]
     twice = [path for path in named if named.count(path) > 1]
     if twice:
@@ -109,38 +184,16 @@ def check_targets(options: Mapping[str, Any], *, records: bool = True) -> None:
             f"'{twice[0]}' is to hold two things", hint="name one of them otherwise"
         )
     for path in named:
-        check_drawing_target(path, force)
+        check_absent(path, force)
 
 
-def hand_out(
-    options: Mapping[str, Any],
-    release: Any,
-    *,
-    drawn: str,
-    changed: str,
-    **settings: Any,
-) -> None:
-    """Write a release, what it changed and its dossier, as a command's options ask; then show it.
-
-    `drawn` is what chance decided, `changed` what the dossier calls the file of what was changed,
-    and `settings` take the place of options that say less.
-    """
-    output, reveal, force = options["output"], options["reveal"], options["force"]
-    release.save(output, force=force)
-    if reveal is not None:
-        write_json(release.revealed(), reveal, force=force)
-    files = {"output": output, "patterns": options.get("patterns"), changed: reveal}
-    write_dossier(release, options, files, **settings)
-    view = replace(release.view(), title=f"written: {output}")
-    if options["seed"] is not None:
-        view = replace(view, notes=(f"{drawn} {SEEDED}", *view.notes))
-    if options["json"]:
-        print_notes(view.notes)  # those of its sections are in the JSON
-        print_json({**release.to_dict(), "output": str(output)})
-    elif str(output) == "-":
-        print_notes(view.all_notes())
-    else:
-        show(view)
+def all_options(taken: Mapping[str, Any]) -> dict[str, Any]:
+    """What a command was given, those of its groups one by one."""
+    groups = {name: vars(each) for name, each in taken.items() if isinstance(each, Options)}
+    found: dict[str, Any] = {}
+    for name, value in taken.items():
+        found |= groups.get(name, {name: value})
+    return found
 
 
 def draw(
@@ -193,7 +246,7 @@ def write_dossier(
     kept = Dossier.of(
         result,
         command=typed(),
-        settings={**given(options), **settings},
+        settings={**settings_of(options), **settings},
         files={"input": options["data"], **(files or {})},
     )
     save_view(kept.view(), path)
@@ -228,7 +281,7 @@ def _in_percent(value: float | None) -> str:
     return "–" if value is None else percent(value / 100, 2)
 
 
-def given(options: Mapping[str, Any]) -> dict[str, Any]:
+def settings_of(options: Mapping[str, Any]) -> dict[str, Any]:
     """The settings among a command's options, for the record: all but files and manners."""
     chosen = {name: value for name, value in options.items() if name not in APART}
     seed = options.get("seed")
@@ -238,39 +291,10 @@ def given(options: Mapping[str, Any]) -> dict[str, Any]:
     return {**chosen, **drawn}
 
 
-def chance(seed: int | None) -> Keystream:
-    """Secure randomness, or that of a seed."""
-    return secure() if seed is None else seeded(seed)
-
-
-def read_records(
-    data: str,
-    confidential: Sequence[str],
-    keys: str | None,
-    bins: Sequence[str] | None,
-    nulls: str,
-    *,
-    beside: Sequence[str] = (),
-) -> tuple[Table, dict[str, Any]]:
-    """The true records of a file, and what the options ask of them, the keys by their names."""
-    with reading(reader_of(data)) as source:
-        records = records_of(source)
-    how: dict[str, Any] = {"bins": cuts(bins), "nulls": nulls_named(nulls)}
-    found = Keyed.of(records, listed(confidential), keys=columns(keys), beside=beside, **how)
-    return records, {"confidential": found.secret, "keys": found.keys, **how}
-
-
 def write_json(content: Mapping[str, Any], path: Path, *, force: bool) -> None:
     """A small JSON file, there whole or not at all."""
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1)
     write_text(text + "\n", path, force=force)
-
-
-def nulls_named(text: str) -> NullsTreated:
-    """How nulls are to be treated."""
-    if text not in ("value", "error"):
-        raise ParameterError(f"--nulls {text}", hint="use value or error")
-    return "error" if text == "error" else "value"
 
 
 def listed(texts: Sequence[str]) -> list[str]:
@@ -283,24 +307,9 @@ def columns(text: str | None) -> list[str] | None:
     return None if text is None else listed([text])
 
 
-def cuts(texts: Sequence[str] | None) -> dict[str, str]:
-    """The binnings written as COLUMN=HOW."""
-    found = {}
-    for text in texts or ():
-        name, equals, how = text.partition("=")
-        if not equals:
-            raise ParameterError(
-                f"--bin {text} does not say how",
-                hint="write --bin age=frequency:5 or --bin age=35,55",
-            )
-        binning(how)
-        found[name] = how
-    return found
-
-
 @contextmanager
-def told_as_options(names: Collection[str]) -> Iterator[None]:
-    """Errors of the library told as they are typed: `--max-posterior 0.5` for max_posterior=0.5."""
+def spelled_errors(names: Collection[str]) -> Iterator[None]:
+    """Errors of the library as they are typed: `--max-posterior 0.5` for max_posterior=0.5."""
     try:
         yield
     except SfumatoError as error:

@@ -1,23 +1,53 @@
-"""Pages: what every HTML page of a command says of its origin."""
+"""Where a result goes: to the terminal, to a program as JSON, or to a picture or page, which says
+what it was made from.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import Annotated, Any
 
 from sfumato import __version__
 from sfumato.address import redacted, without_secrets
+from sfumato.cli.options import Force, Json, Options, check_absent, option
+from sfumato.cli.printing import print_json, show
 from sfumato.cli.summary import promise
 from sfumato.model.model import Model
 from sfumato.privacy.guarantee import PRIOR
+from sfumato.result import save_view
 from sfumato.source import Release, Source
 from sfumato.view import View
 
 _SPECIAL = {*'"$`\\!'}  # what a shell reads inside double quotes
 TRUE = "none: these are true records, and what is drawn from them is for their owner"
+
+
+@dataclass(frozen=True)
+class Given(Options):
+    """How a result is given: drawn where a file is named, and then as text or as JSON."""
+
+    plot: Annotated[Path | None, option("Draw the result: .html, .png or .svg.", metavar="OUT")] = (
+        None
+    )
+    force: Force = False
+    json: Json = False
+
+    def check(self) -> None:
+        """Refuse a picture that is there already, before any work is done for it."""
+        check_absent(self.plot, self.force)
+
+    def draw(self, view: View, file: str, source: Source) -> None:
+        """Write the view where a picture is wanted, with what it was made from."""
+        if self.plot is not None:
+            save_view(with_origin(view, origin_of(file, source)), self.plot)
+
+    def give(self, view: View, result: Callable[[], dict[str, Any]], most: int | None = 20) -> None:
+        """Print the JSON object, or the view, of each table at most so many lines."""
+        print_json(result()) if self.json else show(view, most=most)
 
 
 def typed() -> str:

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from sfumato.address import redacted
-from sfumato.cli.domains import READ_OFF, read_domain
-from sfumato.cli.mechanism import MechanismOptions, takes_mechanism
-from sfumato.cli.options import Force, Form, Items, Json, Schema, check_output
+from sfumato.cli.mechanism import MechanismOptions
+from sfumato.cli.options import Force, Json, Options, argument, check_output, option
 from sfumato.cli.printing import (
     print_facts,
     print_json,
     print_notes,
     progress_bar,
     reading,
-    telling,
+    row_bar,
 )
-from sfumato.cli.round_options import UNMARKED, tell, wanted_round
+from sfumato.cli.round_options import UNMARKED, RoundOptions, tell
+from sfumato.cli.sources import READ_OFF, Described
 from sfumato.cli.summary import facts, summarise
 from sfumato.domain import Domain
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism, rows_of
 from sfumato.mechanisms.registry import mechanism_class
 from sfumato.privacy.guarantee import PRIOR
-from sfumato.randomness import Keystream, secure, seeded
+from sfumato.randomness import secure, seeded
 from sfumato.table import Reader, Written, perturb_file, read_items, reader_of
 from sfumato.table.formats import check_there
 from sfumato.table.readers import people_in
@@ -37,98 +37,66 @@ if TYPE_CHECKING:
     from sfumato.rounds import RoundWanted
 
 USUAL_ROWS = 10_000  # where nothing tells how many there are
-COUNTED_BATCHES = 16  # read to count the people of a file; what is longer is told by its size
+COUNTED_BATCHES = 16  # read to count the people of a file; a longer one is estimated by its size
 BYTES_A_ROW = 40  # of a long file, about
-ROUNDS = "Baskets in rounds"
 ONE_SHOT = (
     "item-set was chosen, the plan's best for baskets: one report of everyone tells of single "
     "items; for itemsets of two and more, ask in rounds instead (--round 1)"
 )
 ORDER_KEPT = (
     "--keep-order: a report's place tells whatever the order of the true records tells (sorted by "
-    "a "
-    "private column it gives that column away), outside the guarantee"
+    "a private column it gives that column away), outside the guarantee"
 )
 
 
-@takes_mechanism
+@dataclass(frozen=True)
+class Reports(Options):
+    """How often each record reports, and in which order the reports are written."""
+
+    copies: Annotated[int, option("Reports of each record; their guarantees compose.")] = 1
+    keep_order: Annotated[
+        bool,
+        option(
+            "Leave the reports in the order of the records, which may give the truth away; else "
+            "they are shuffled."
+        ),
+    ] = False
+    order: Annotated[
+        Path | None,
+        option(
+            "Write the secret order (.npy), which only the owner may read, for audit --order.",
+            metavar="FILE",
+        ),
+    ] = None
+
+
 def perturb(
     data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA", help="A .csv, .parquet or .dat file (.gz too); - is standard input."
-        ),
+        str, argument("A .csv, .parquet or .dat file (.gz too); - is standard input.", "DATA")
     ],
     output: Annotated[
         str,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="OUT",
-            help="The file to write; - is standard output. A folder with Spark. Or a table: "
+        option(
+            "The file to write; - is standard output. A folder with Spark. Or a table: "
             "duckdb://FILE#TABLE, sqlite://FILE#TABLE, postgresql://user@host/database#TABLE (the "
             "password in PGPASSWORD or the password file ~/.pgpass: an address is seen by whoever "
             "lists processes).",
+            "--output",
+            "-o",
+            metavar="OUT",
         ),
     ],
-    schema: Schema = None,
-    items: Items = None,
-    form: Form = None,
+    described: Described = Described(),
     chosen: MechanismOptions = MechanismOptions(),
     seed: Annotated[
-        int | None, typer.Option(help="Draw from this seed: an experiment, and the file says so.")
+        int | None, option("Draw from this seed: an experiment, and the file says so.")
     ] = None,
-    copies: Annotated[
-        int, typer.Option(help="Reports of each record; their guarantees compose.")
-    ] = 1,
-    keep_order: Annotated[
-        bool,
-        typer.Option(
-            "--keep-order",
-            help="Leave the reports in the order of the records, which may give the truth away; "
-            "else they are shuffled.",
-        ),
-    ] = False,
-    order: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the secret order (.npy), which only the owner may read, for audit --order.",
-        ),
-    ] = None,
+    reports: Reports = Reports(),
     engine: Annotated[
         str | None,
-        typer.Option(
-            metavar="URL", help="Let Spark do it, by its master: local[2], spark://host:7077."
-        ),
+        option("Let Spark do it, by its master: local[2], spark://host:7077.", metavar="URL"),
     ] = None,
-    turn: Annotated[
-        int | None,
-        typer.Option(
-            "--round",
-            metavar="K",
-            help="Ask baskets in rounds: 40 % of the people for any item, then 30 % and 30 % for "
-            "what those before them made probable.",
-            rich_help_panel=ROUNDS,
-        ),
-    ] = None,
-    after: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="RELEASE",
-            help="A round before this one; once for each.",
-            rich_help_panel=ROUNDS,
-        ),
-    ] = None,
-    find: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=4096,
-            help="How many itemsets of largest support the rounds look for; 64 unless stated.",
-            rich_help_panel=ROUNDS,
-        ),
-    ] = None,
+    rounds: RoundOptions = RoundOptions(),
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -144,27 +112,21 @@ def perturb(
         check_output(Path(output), force, json)
     chosen.guarantee()
     rng = secure() if seed is None else seeded(seed)
-    how: dict[str, Any] = {
-        "copies": copies,
-        "keep_order": keep_order,
-        "order": order,
-        "force": force,
-    }
-    said = {"after": tuple(after or ()), "find": find, "copies": copies, "data": data}
-    wanted = wanted_round(turn, chosen, engine, output, force=force, **said)
-    if engine is not None and form is not None:
-        raise ParameterError("Spark reads baskets from .dat and lists", hint="leave --form out")
+    said = {"copies": reports.copies, "data": data, "force": force}
+    wanted = rounds.wanted(chosen, engine, output, **said)
+    make = partial(chosen_mechanism, chosen, output=output)
+    how = {"rng": rng, "force": force, **vars(reports)}
     if engine is None:
-        reader = reader_of(data, form)
-        written = _in_batches(reader, output, chosen, schema, items, rng, wanted, **how)
+        written = _in_batches(reader_of(data, described.form), output, described, make, wanted, how)
     else:
-        written = _with_spark(engine, data, output, chosen, schema, items, rng, **how)
+        written = _with_spark(engine, data, output, described, make, how)
     prior = PRIOR if chosen.rho1 is None else chosen.rho1
     summary = summarise(written.provenance, written.rows, prior)
-    notes = written.notes if schema or items else (*written.notes, READ_OFF)
-    notes = (*notes, ORDER_KEPT) if keep_order else notes
+    notes = [*written.notes]
+    notes += [] if described.schema or described.items else [READ_OFF]
+    notes += [ORDER_KEPT] if reports.keep_order else []
     if json:
-        print_json({**summary, "output": redacted(output), "notes": list(notes)})
+        print_json({**summary, "output": redacted(output), "notes": notes})
         return
     print_notes(notes)
     if output != "-":
@@ -174,82 +136,71 @@ def perturb(
 def _in_batches(
     reader: Reader,
     output: str,
-    options: MechanismOptions,
-    schema: Path | None,
-    items: Path | None,
-    rng: Keystream,
+    described: Described,
+    make: Callable[[Domain, Reader], Mechanism],
     wanted: RoundWanted | None,
-    **how: Any,
+    how: dict[str, Any],
 ) -> Written:
+    """Read here, written to a file or a table."""
     with reading(reader):
-        domain = read_domain(reader, schema, items)
+        domain = described.domain(reader)
+    how = {**how, "schema": domain}
     if wanted is not None:
-        return _round(reader, output, domain, rng, wanted, **how)
-    mechanism = chosen_mechanism(options, domain, reader, output)
+        return _round(reader, output, domain, wanted, how)
+    mechanism = make(domain, reader)
     if "://" in output:
         from sfumato.engines import perturb_into
 
         with reading(reader):
-            return perturb_into(reader, output, mechanism, rng, schema=domain, **how)
-    with progress_bar("perturbing") as progress:
-        return perturb_file(reader, output, mechanism, rng, schema=domain, progress=progress, **how)
+            return perturb_into(reader, output, mechanism, **how)
+    with row_bar("perturbing") as progress:
+        return perturb_file(reader, output, mechanism, progress=progress, **how)
 
 
 def _round(
-    reader: Reader,
-    output: str,
-    domain: Domain,
-    rng: Keystream,
-    wanted: RoundWanted,
-    **how: Any,
+    reader: Reader, output: str, domain: Domain, wanted: RoundWanted, how: dict[str, Any]
 ) -> Written:
     """One round: what its people are asked follows from those before it."""
     count = partial(people_in, reader, domain)
-    mechanism, turn = wanted.asked(domain, count, reader.where, rng)
+    mechanism, turn = wanted.asked(domain, count, reader.where, how["rng"])
     if turn.round == 1:
         print_notes(mechanism.remarks(wanted.given))
-        _note_useless_rounds(mechanism, reader)
-    with progress_bar("perturbing") as progress:
-        written = perturb_file(
-            reader, output, mechanism, rng, schema=domain, progress=progress, turn=turn, **how
-        )
+        if mechanism.rounds is not None and mechanism.symbol_law is not None:
+            all_rounds = mechanism.rounds.predicted(mechanism.guarantee, mechanism.domain)
+            print_notes(_useless(all_rounds, reader))
+    with row_bar("perturbing") as progress:
+        written = perturb_file(reader, output, mechanism, progress=progress, turn=turn, **how)
     if not wanted.keep(turn, written.provenance.release) and turn.round == 1:
         print_notes([UNMARKED])
     tell(mechanism, turn, output)
     return written
 
 
-def _note_useless_rounds(first: Mechanism, reader: Reader) -> None:
-    """Says what all rounds together would not tell of baskets, before the first is asked."""
-    if first.rounds is not None and first.symbol_law is not None:
-        print_notes(_useless(first.rounds.predicted(first.guarantee, first.domain), reader))
-
-
 def _with_spark(
     engine: str,
     data: str,
     output: str,
-    options: MechanismOptions,
-    schema: Path | None,
-    items: Path | None,
-    rng: Keystream,
-    **how: Any,
+    described: Described,
+    make: Callable[[Domain, None], Mechanism],
+    how: dict[str, Any],
 ) -> Written:
+    """Read and written by Spark."""
     from sfumato.engines.spark import Form, SparkRecords, perturb_records, spark_session
 
+    if described.form is not None:
+        raise ParameterError("Spark reads baskets from .dat and lists", hint="leave --form out")
     records = SparkRecords.at(spark_session(engine), data)
-    if items is not None:
-        domain = read_items(items)
-    elif schema is not None:
-        domain = Domain.load(schema)
+    if described.items is not None:
+        domain = read_items(described.items)
+    elif described.schema is not None:
+        domain = Domain.load(described.schema)
     elif records.form is Form.BASKETS:
         domain = records.found_items()
     else:
         raise ParameterError(
             "Spark reads records by a schema", hint="propose one from a sample: sfumato schema"
         )
-    mechanism = chosen_mechanism(options, domain, None, output)
-    return perturb_records(records, output, mechanism, rng, schema=domain, **how)
+    return perturb_records(records, output, make(domain, None), schema=domain, **how)
 
 
 def chosen_mechanism(
@@ -268,7 +219,7 @@ def chosen_mechanism(
     guarantee.check_finite()
     from sfumato.plan import plan_release
 
-    with telling() as progress:
+    with progress_bar() as progress:
         progress("comparing mechanisms", None)
         rows = USUAL_ROWS if reader is None else rows_about(reader, domain)
         plan = plan_release(domain, max(rows, 1), guarantee=guarantee)

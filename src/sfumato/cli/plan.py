@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from sfumato.cli.domains import READ_OFF, read_domain
-from sfumato.cli.mechanism import MechanismOptions
-from sfumato.cli.options import (
-    Epsilon,
-    Force,
-    Gamma,
-    Items,
-    Json,
-    Rho1,
-    Rho2,
-    among,
-    check_drawing_target,
-    share,
-)
-from sfumato.cli.pages import with_origin
-from sfumato.cli.printing import print_json, print_notes, show, show_brief
+from sfumato.cli.options import Guaranteed, Items, Options, argument, option, share
+from sfumato.cli.pages import Given, with_origin
+from sfumato.cli.printing import print_notes, show_brief
+from sfumato.cli.sources import READ_OFF, Described
 from sfumato.domain import Category, Domain, Numeric
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.question_choice import columns_of, parts_of
@@ -34,127 +21,116 @@ from sfumato.table import reader_of
 from sfumato.table.readers import people_in
 from sfumato.view import View
 
-ACCURACY = "Wanted accuracy"
 MORE = "--details: other columns and people, all errors, parameters, assumptions"
 DRAWN_EPSILON = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
+accuracy = partial(option, panel="Wanted accuracy")
+
+
+@dataclass(frozen=True)
+class Wish(Options):
+    """What the release is to be asked, and how sure the answers should be."""
+
+    wanted_error: Annotated[
+        str | None, accuracy("The relative standard error wanted: 5% or 0.05.", metavar="E")
+    ] = None
+    at_support: Annotated[
+        str, accuracy("The support of the itemsets it is wanted for.", metavar="S")
+    ] = "2%"
+    purpose: Annotated[
+        str,
+        option(
+            "itemsets, pairs, counts (of ranges that end at the schema's cuts), ranges (that "
+            "end anywhere), means, quantiles or classes: what decides the order.",
+            "--for",
+            metavar="WHAT",
+            known=PURPOSES,
+        ),
+    ] = "itemsets"
+    length: Annotated[
+        int | None, option("The length of the itemsets; 2 unless stated.", metavar="K")
+    ] = None
+    target: Annotated[
+        str | None,
+        option("The column to be predicted, for classes; the last unless stated.", metavar="A"),
+    ] = None
+    pairs: Annotated[
+        str | None, option("The pairs of columns that matter, for pairs.", metavar="A+B,…")
+    ] = None
+
+    def check(self) -> None:
+        """Refuse what belongs to another purpose."""
+        purpose = self.purpose
+        if self.length is not None and purpose != "itemsets":
+            raise ParameterError(
+                f"--length is of itemsets, and --for {purpose} asks for none", hint="leave it out"
+            )
+        if self.target is not None and purpose != "classes":
+            raise ParameterError(
+                f"--target is for classes, and --for {purpose} predicts none",
+                hint="use --for classes",
+            )
+        if self.pairs is not None and purpose != "pairs":
+            raise ParameterError(
+                f"--pairs is for pairs of columns, and --for {purpose} asks for none",
+                hint="use --for pairs",
+            )
+
+    def workload(self) -> dict[str, Any]:
+        """What is wished as `plan_release` takes it, the pairs once the columns are known."""
+        at_support = share("--at-support", self.at_support)
+        same = {name: getattr(self, name) for name in ("purpose", "length", "target")}
+        return {"at_support": at_support, **same}
 
 
 def plan(
     schema: Annotated[
-        str,
-        typer.Argument(
-            metavar="SCHEMA",
-            help="A schema (.toml), or data whose schema is proposed; baskets too.",
-        ),
+        str, argument("A schema (.toml), or data whose schema is proposed; baskets too.", "SCHEMA")
     ],
     rows: Annotated[
         int | None,
-        typer.Option(
+        option(
+            "How many people will report; as many as the data hold unless stated.",
             "--rows",
             "--people",
             metavar="N",
-            help="How many people will report; as many as the data hold unless stated.",
         ),
     ] = None,
-    gamma: Gamma = None,
-    epsilon: Epsilon = None,
-    rho1: Rho1 = None,
-    rho2: Rho2 = None,
-    wanted_error: Annotated[
-        str | None,
-        typer.Option(
-            metavar="E",
-            help="The relative standard error wanted: 5% or 0.05.",
-            rich_help_panel=ACCURACY,
-        ),
-    ] = None,
-    at_support: Annotated[
-        str,
-        typer.Option(
-            metavar="S",
-            help="The support of the itemsets it is wanted for.",
-            rich_help_panel=ACCURACY,
-        ),
-    ] = "2%",
-    purpose: Annotated[
-        str,
-        typer.Option(
-            "--for",
-            metavar="WHAT",
-            help="itemsets, pairs, counts (of ranges that end at the schema's cuts), ranges (that "
-            "end anywhere), means, quantiles or classes: what decides the order.",
-            autocompletion=among(PURPOSES),
-        ),
-    ] = "itemsets",
-    length: Annotated[
-        int | None, typer.Option(metavar="K", help="The length of the itemsets; 2 unless stated.")
-    ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            metavar="A", help="The column to be predicted, for classes; the last unless stated."
-        ),
-    ] = None,
-    pairs: Annotated[
-        str | None,
-        typer.Option(metavar="A+B,…", help="The pairs of columns that matter, for pairs."),
-    ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(metavar="OUT", help="Draw error against privacy: .html, .png or .svg."),
-    ] = None,
+    guaranteed: Guaranteed = Guaranteed(),
+    wish: Wish = Wish(),
+    items: Items = None,
     details: Annotated[
         bool,
-        typer.Option(
-            "--details",
-            help="Show the rest: other columns and people, all errors, parameters, what to type.",
-        ),
+        option("Show the rest: other columns and people, all errors, parameters, what to type."),
     ] = False,
-    items: Items = None,
-    force: Force = False,
-    json: Json = False,
+    given: Given = Given(),
 ) -> None:
     """Compare the mechanisms under a guarantee, for a wanted accuracy, or both: errors to expect,
     people needed.
 
     Example: sfumato plan census.toml --rows 48842 --rho1 0.05 --rho2 0.50 --for itemsets
     """
-    guarantee = MechanismOptions(gamma=gamma, epsilon=epsilon, rho1=rho1, rho2=rho2).guarantee()
-    if length is not None and purpose != "itemsets":
-        raise ParameterError(
-            f"--length is of itemsets, and --for {purpose} asks for none", hint="leave it out"
-        )
-    _check_purpose(purpose, target, pairs)
-    check_drawing_target(plot, force)
-    wish: dict[str, Any] = {
-        "at_support": share("--at-support", at_support),
-        "purpose": purpose,
-        "length": length,
-        "target": target,
-    }
-    wanted = None if wanted_error is None else share("--wanted-error", wanted_error)
+    guarantee = guaranteed.guarantee()
+    wish.check()
+    given.check()
+    asked = wish.workload()
+    wanted = None if wish.wanted_error is None else share("--wanted-error", wish.wanted_error)
     domain, people = planned_for(schema, items, rows)
-    wish["pairs"] = named_pairs(pairs, domain.names)
+    asked["pairs"] = named_pairs(wish.pairs, domain.names)
+    rho1 = 0.05 if guaranteed.rho1 is None else guaranteed.rho1
     found = plan_release(
-        domain,
-        people,
-        guarantee=guarantee,
-        wanted_error=wanted,
-        rho1=0.05 if rho1 is None else rho1,
-        **wish,
+        domain, people, guarantee=guarantee, wanted_error=wanted, rho1=rho1, **asked
     )
     found = replace(found, file=schema, items=items, called=None)
-    if plot is not None:
-        save_view(drawn(found, domain, wish), plot)
-    if json:
-        print_json(found.to_dict())
-        return
-    if details:
-        show(found.view(), most=None)
+    if given.plot is not None:
+        save_view(drawn(found, domain, asked), given.plot)
+    if details or given.json:
+        given.give(found.view(), found.to_dict, most=None)
     else:
         show_brief(found.brief(), MORE)
     read_off = not schema.endswith(".toml") and items is None
-    print_notes([*further_notes(found, domain, purpose), *([READ_OFF] * read_off)])
+    if not given.json:
+        notes = further_notes(found, domain, wish.purpose)
+        print_notes([*notes, *([READ_OFF] * read_off)])
 
 
 def further_notes(found: Plan, domain: Domain, purpose: str) -> list[str]:
@@ -184,18 +160,6 @@ def _range_notes(domain: Domain, purpose: str) -> list[str]:
         "schema, or ask in rounds, which no plan compares: sfumato perturb … --round 1 --mechanism "
         "ranges"
     ]
-
-
-def _check_purpose(purpose: str, target: str | None, pairs: str | None) -> None:
-    if target is not None and purpose != "classes":
-        raise ParameterError(
-            f"--target is for classes, and --for {purpose} predicts none", hint="use --for classes"
-        )
-    if pairs is not None and purpose != "pairs":
-        raise ParameterError(
-            f"--pairs is for pairs of columns, and --for {purpose} asks for none",
-            hint="use --for pairs",
-        )
 
 
 def named_pairs(text: str | None, names: Sequence[str] = ()) -> tuple[tuple[str, str], ...]:
@@ -236,7 +200,7 @@ def planned_for(
     """
     if not path.endswith(".toml"):
         reader = reader_of(path)
-        domain = read_domain(reader, None, items)
+        domain = Described(items=items).domain(reader)
         return domain, people_in(reader, domain) if rows is None else rows
     if items is not None:
         raise ParameterError(

@@ -6,70 +6,28 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from sfumato.cli.mechanism import MechanismOptions
-from sfumato.cli.options import (
-    Epsilon,
-    Force,
-    Gamma,
-    Json,
-    Output,
-    Rho1,
-    Rho2,
-)
-from sfumato.cli.owner import (
-    Bin,
-    Data,
-    DossierFile,
-    Nulls,
-    Reveal,
-    Seed,
-    chance,
-    check_targets,
-    columns,
-    cuts,
-    hand_out,
-    listed,
-    nulls_named,
-)
-from sfumato.cli.printing import telling
+from sfumato.cli.options import Guaranteed, option
+from sfumato.cli.owner import Coded, Data, Handed, all_options, columns, listed
+from sfumato.cli.printing import progress_bar
 from sfumato.publish.pram import pram as replace_values
 
 
 def pram(
     data: Data,
-    output: Output,
-    column: Annotated[
-        list[str],
-        typer.Option("--column", metavar="A", help="A column to replace; may be repeated."),
-    ],
-    gamma: Gamma = None,
-    epsilon: Epsilon = None,
-    rho1: Rho1 = None,
-    rho2: Rho2 = None,
+    *,
+    column: Annotated[list[str], option("A column to replace; may be repeated.", metavar="A")],
+    guaranteed: Guaranteed = Guaranteed(),
     keep: Annotated[
         float | None,
-        typer.Option(
-            metavar="P", help="Instead: keep each with probability P, else draw by the counts."
-        ),
+        option("Instead: keep each with probability P, else draw by the counts.", metavar="P"),
     ] = None,
-    jointly: Annotated[
-        bool, typer.Option("--jointly", help="Several columns as one; else each on its own.")
-    ] = False,
+    jointly: Annotated[bool, option("Several columns as one; else each on its own.")] = False,
     within: Annotated[
         str | None,
-        typer.Option(
-            metavar="A,B", help="Keep the expected counts of every combination with these as well."
-        ),
+        option("Keep the expected counts of every combination with these as well.", metavar="A,B"),
     ] = None,
-    bin: Bin = None,
-    nulls: Nulls = "value",
-    seed: Seed = None,
-    reveal: Reveal = None,
-    dossier: DossierFile = None,
-    force: Force = False,
-    json: Json = False,
+    coded: Coded = Coded(),
+    handed: Handed,
 ) -> None:
     """Release records with values replaced at random so that every expected count stays (invariant
     PRAM).
@@ -79,10 +37,10 @@ def pram(
 
     Example: sfumato pram adult.csv -o release.csv --column marital_status --gamma 19 --within sex
     """
-    options = dict(locals())
-    check_targets(options)
-    promised = MechanismOptions(gamma=gamma, epsilon=epsilon, rho1=rho1, rho2=rho2).guarantee()
-    with telling() as progress:
+    asked = all_options(locals())
+    handed.check()
+    promised = guaranteed.guarantee()
+    with progress_bar() as progress:
         release = replace_values(
             data,
             listed(column),
@@ -90,14 +48,8 @@ def pram(
             keep=keep,
             jointly=jointly,
             within=columns(within) or (),
-            bins=cuts(bin),
-            nulls=nulls_named(nulls),
-            rng=chance(seed),
+            rng=handed.rng,
             progress=progress,
+            **coded.how(),
         )
-    hand_out(
-        options,
-        release,
-        drawn="values were",
-        changed="changed rows",
-    )
+    handed.give(release, asked, drawn="values were", changed="changed rows")

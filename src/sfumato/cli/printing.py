@@ -70,8 +70,7 @@ def print_words(words: str) -> None:
 def print_notes(notes: Sequence[str]) -> None:
     """Remarks, on standard error so that they do not mix with results."""
     for note in notes:
-        told = broken(f"note: {one_line(note)}", sys.stderr)
-        print(told, file=sys.stderr, flush=True)
+        print(broken(f"note: {one_line(note)}", sys.stderr), file=sys.stderr, flush=True)
 
 
 def print_lines(lines: Sequence[str]) -> None:
@@ -95,6 +94,11 @@ def print_facts(facts: Sequence[tuple[str, Any]]) -> None:
     show(View(facts=facts))
 
 
+def print_either(result: Mapping[str, Any], facts: Sequence[tuple[str, Any]], json: bool) -> None:
+    """A JSON object, or what it says as facts for people."""
+    print_json(result) if json else print_facts(facts)
+
+
 def print_table(heads: Sequence[str], lines: Sequence[Sequence[Any]]) -> None:
     """Lines under headings."""
     from sfumato.view import TableView, View
@@ -112,28 +116,7 @@ def value_labels(attribute: Any) -> tuple[str, ...]:
 
 
 @contextmanager
-def progress_bar(title: str) -> Iterator[Callable[[int, float | None], None] | None]:
-    """A function that moves a progress bar, on a terminal; None elsewhere."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bars
-
-    columns = (
-        TextColumn(title),
-        BarColumn(bar_width=24),
-        TextColumn("{task.percentage:.0f}%"),
-        TextColumn("{task.fields[rows]:,} rows"),
-        TimeRemainingColumn(),
-    )
-    with Bars(*columns, console=console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=1.0, rows=0)
-        yield lambda rows, fraction: bar.update(task, completed=fraction or 0.0, rows=rows)
-
-
-@contextmanager
-def telling() -> Iterator[Progress]:
+def progress_bar() -> Iterator[Progress]:
     """A function that shows on a terminal what is being done and how much of it; silent
     elsewhere.
     """
@@ -160,7 +143,7 @@ def telling() -> Iterator[Progress]:
                 "share": "" if share is None else f"{share:.0%}",
             }
             if (share is None) != (done is None) or (share or 0) < (done or 0):
-                # Other work has a pace of its own, by which its time left is told.
+                # Other work has a pace of its own, which its time left follows from.
                 bar.remove_task(task)
                 task = bar.add_task(total=None if share is None else 1.0, **known)
             bar.update(task, completed=share or 0.0, **known)
@@ -170,14 +153,15 @@ def telling() -> Iterator[Progress]:
 
 
 @contextmanager
+def row_bar(title: str) -> Iterator[Callable[[int, float | None], None]]:
+    """The same for work that counts the rows it has done."""
+    with progress_bar() as tell:
+        yield lambda rows, share: tell(f"{title} {rows:,} rows", share)
+
+
+@contextmanager
 def reading(reader: R) -> Iterator[R]:
-    """The reader, which tells a terminal how much of its file has been read."""
-    with telling() as tell:
-        yield told(reader, tell)
+    """The reader, which shows a terminal how much of its file has been read."""
+    with progress_bar() as reader.tell:
+        yield reader
     reader.tell = silent
-
-
-def told(reader: R, tell: Progress) -> R:
-    """The reader, which tells how much of its file has been read."""
-    reader.tell = tell
-    return reader

@@ -3,65 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from sfumato.cli.options import (
-    Engine,
-    Fit,
-    Force,
-    Items,
-    Json,
-    NoCache,
-    Schema,
-    check_drawing_target,
-    share,
-)
-from sfumato.cli.pages import origin_of, with_origin
-from sfumato.cli.printing import print_json, show, telling
-from sfumato.cli.sources import read_source
+from sfumato.cli.options import Asked, argument, option, share
+from sfumato.cli.pages import Given
+from sfumato.cli.printing import progress_bar
+from sfumato.cli.sources import Reading
 from sfumato.errors import ParameterError
 from sfumato.mine.cube import CubeResult
 from sfumato.mine.cube import query as ask
-from sfumato.result import save_view
 from sfumato.view import View
 
 
 def query(
-    file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE", help="A perturbed file, or true records; - is standard input."
-        ),
-    ],
-    sql: Annotated[
-        str,
-        typer.Argument(
-            metavar='"SELECT …"', help="Aggregates over the table t (any name will do)."
-        ),
-    ],
+    file: Asked,
+    sql: Annotated[str, argument("Aggregates over the table t (any name will do).", '"SELECT …"')],
     method: Annotated[
-        str, typer.Option(help="invert: unbiased; em: the most likely counts, none below 0.")
+        str, option("invert: unbiased; em: the most likely counts, none below 0.")
     ] = "invert",
-    engine: Engine = None,
-    fit: Fit = False,
-    no_cache: NoCache = False,
-    level: Annotated[float, typer.Option(help="The level of the intervals.")] = 0.95,
+    level: Annotated[float, option("The level of the intervals.")] = 0.95,
     within: Annotated[
         str | None,
-        typer.Option(
-            metavar="P%", help="Say how many rows bring every answer within this share of itself."
-        ),
+        option("Say how many rows bring every answer within this share of itself.", metavar="P%"),
     ] = None,
-    schema: Schema = None,
-    items: Items = None,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="OUT", help="Draw the groups: .html, .png or .svg.")
-    ] = None,
-    force: Force = False,
-    json: Json = False,
+    reading: Reading = Reading(),
+    given: Given = Given(),
 ) -> None:
     """Answer SQL aggregates as if the truth were there, each with its standard error and interval.
 
@@ -73,21 +39,15 @@ def query(
     if not 0 < level < 1:
         raise ParameterError(f"--level {level:g} must lie strictly between 0 and 1")
     wanted = None if within is None else share("--within", within)
-    check_drawing_target(plot, force)
-    how: dict[str, Any] = {"in_place": True, "cache": not no_cache, "fit": fit}
-    with telling() as tell:
-        source = read_source(file, schema, items, engine, **how, tell=tell)
+    given.check()
+    with progress_bar() as tell:
+        source = reading.source(file, tell, in_place=True)
         result = ask(source, sql, method=method)
-    needed = None if wanted is None else rows_needed(result, wanted, level)
+    more = {} if wanted is None else {"within": rows_needed(result, wanted, level)}
     view = result.view(level)
-    if plot is not None:
-        save_view(with_origin(replace(view, title=sql), origin_of(file, source)), plot)
-    if json:
-        print_json(result.to_dict(level) | ({} if needed is None else {"within": needed}))
-        return
-    if needed is not None:
-        view = replace(view, sections=(View(words=(needed["words"],)),))
-    show(view, most=None)
+    given.draw(replace(view, title=sql), file, source)
+    sections = tuple(View(words=(needed["words"],)) for needed in more.values())
+    given.give(replace(view, sections=sections), lambda: result.to_dict(level) | more, most=None)
 
 
 def rows_needed(result: CubeResult, within: float, level: float) -> dict[str, Any]:

@@ -7,9 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from sfumato.cli.options import Force, Json, among
+from sfumato.cli.options import Force, Json, among, argument, option
 from sfumato.errors import FileError
 
 ROOT = Path(__file__).resolve().parents[3]  # of the checkout that this file belongs to, if it does
@@ -22,23 +20,19 @@ def _names(incomplete: str) -> list[str]:
 def reproduce(
     names: Annotated[
         list[str] | None,
-        typer.Argument(
+        argument(
+            "Papers, tables or figures; all. None lists the names.",
             metavar="[NAME]…",
-            help="Papers, tables or figures; all. None lists the names.",
-            autocompletion=_names,
+            complete=_names,
         ),
     ] = None,
     data: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="The folder of the public data sets; else SFUMATO_DATA."),
+        Path | None, option("The folder of the public data sets; else SFUMATO_DATA.", metavar="DIR")
     ] = None,
-    seeds: Annotated[int, typer.Option(help="How many times each experiment is run.")] = 10,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="One seed on small data, to try it out.")
-    ] = False,
+    seeds: Annotated[int, option("How many times each experiment is run.")] = 10,
+    quick: Annotated[bool, option("One seed on small data, to try it out.")] = False,
     plot: Annotated[
-        Path | None,
-        typer.Option(metavar="OUT", help="Write the tables with figures as an .html page."),
+        Path | None, option("Write the tables with figures as an .html page.", metavar="OUT")
     ] = None,
     force: Force = False,
     json: Json = False,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from sfumato.cli.mechanism import MechanismOptions
+from sfumato.cli.options import Options, option
 from sfumato.cli.printing import print_notes
 from sfumato.errors import ParameterError
 from sfumato.source import Release, Source
@@ -17,33 +20,60 @@ if TYPE_CHECKING:
     from sfumato.mechanisms.base import Mechanism
     from sfumato.rounds import RoundWanted
 
-
 UNMARKED = (
     "nothing can be written beside these data, so nothing remembers that their people were asked: "
     "a second round 1 would ask them again"
 )
+in_rounds = partial(option, panel="Baskets in rounds")
 
 
-def wanted_round(
-    number: int | None, chosen: MechanismOptions, engine: str | None, output: str, **said: Any
-) -> RoundWanted | None:
-    """The round that is wanted, if any; what cannot be one is refused before anything is read."""
-    if number is None and not said["after"] and said["find"] is None:
-        return None
-    from sfumato.rounds import RoundWanted, Spelling
+@dataclass(frozen=True)
+class RoundOptions(Options):
+    """Which round is asked, after which, and how much the rounds look for."""
 
-    found = RoundWanted.of(
-        number,
-        mechanism=chosen.mechanism,
-        guarantee=chosen.guarantee(),
-        given=chosen.given,
-        spell=Spelling(shell=True),
-        output=Path(output),
-        **said,
-    )
-    if engine is not None or "://" in output:
-        raise ParameterError("a round is written to a file", hint="give a .parquet or .csv")
-    return found
+    turn: Annotated[
+        int | None,
+        in_rounds(
+            "Ask baskets in rounds: 40 % of the people for any item, then 30 % and 30 % for what "
+            "those before them made probable.",
+            "--round",
+            metavar="K",
+        ),
+    ] = None
+    after: Annotated[
+        list[str] | None, in_rounds("A round before this one; once for each.", metavar="RELEASE")
+    ] = None
+    find: Annotated[
+        int | None,
+        in_rounds(
+            "How many itemsets of largest support the rounds look for; 64 unless stated.",
+            min=1,
+            max=4096,
+        ),
+    ] = None
+
+    def wanted(
+        self, chosen: MechanismOptions, engine: str | None, output: str, **said: Any
+    ) -> RoundWanted | None:
+        """The round, if one is wanted; what cannot be one is refused before anything is read."""
+        if self.turn is None and not self.after and self.find is None:
+            return None
+        from sfumato.rounds import RoundWanted, Spelling
+
+        found = RoundWanted.of(
+            self.turn,
+            after=tuple(self.after or ()),
+            find=self.find,
+            mechanism=chosen.mechanism,
+            guarantee=chosen.guarantee(),
+            given=chosen.given,
+            spell=Spelling(shell=True),
+            output=Path(output),
+            **said,
+        )
+        if engine is not None or "://" in output:
+            raise ParameterError("a round is written to a file", hint="give a .parquet or .csv")
+        return found
 
 
 def earlier(paths: Sequence[str]) -> RoundSeries:

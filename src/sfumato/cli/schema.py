@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from sfumato.cli.options import Force, Form, Json
+from sfumato.cli.options import Force, Form, Json, argument, option
 from sfumato.cli.printing import print_json, print_notes, reading
 from sfumato.table import propose, reader_of
 from sfumato.table.formats import check_free, write_text
@@ -16,17 +14,15 @@ from sfumato.table.formats import check_free, write_text
 def schema(
     data: Annotated[
         str,
-        typer.Argument(
-            metavar="DATA", help="A .csv, .parquet or .dat file (.gz too); - is standard input."
-        ),
+        argument("A .csv, .parquet or .dat file (.gz too); - is standard input.", metavar="DATA"),
     ],
     output: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "Write the schema here; - is standard output, as without it.",
             "--output",
             "-o",
             metavar="FILE",
-            help="Write the schema here; - is standard output, as without it.",
         ),
     ] = None,
     form: Form = None,
@@ -43,16 +39,11 @@ def schema(
     notes = [*proposal.notes, *proposal.told]
     output = None if str(output) == "-" else output
     if output is not None:
-        _save(proposal.domain.to_toml(), output, force)
+        check_free(output, force)
+        write_text(proposal.domain.to_toml(), output)
     if json:
         print_json({"schema": proposal.domain.to_dict(), "notes": notes})
         return
     print_notes(notes)
     if output is None:
         print(proposal.domain.to_toml(), end="")
-
-
-def _save(text: str, path: Path, force: bool) -> None:
-
-    check_free(path, force)
-    write_text(text, path)

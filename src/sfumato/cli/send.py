@@ -8,9 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from sfumato.cli.options import Form, Json
+from sfumato.cli.options import Form, Json, argument, option
 from sfumato.cli.printing import print_facts, print_json, print_lines, print_notes
 from sfumato.collect.client import Client, Receipt, Sent
 from sfumato.collect.own_ledger import own_ledger, own_names
@@ -41,64 +39,52 @@ BY_PLACE = (
 
 
 def send(
-    url: Annotated[str, typer.Argument(metavar="URL", help="The address of a campaign's form.")],
-    data: Annotated[
-        str, typer.Argument(metavar="DATA", help="True records (.csv, .parquet, .dat).")
-    ] = "",
+    url: Annotated[str, argument("The address of a campaign's form.", metavar="URL")],
+    data: Annotated[str, argument("True records (.csv, .parquet, .dat).", metavar="DATA")] = "",
     ledger: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "Remembers every draw, and what each person has spent; else one of your own.",
             metavar="F",
-            help="Remembers every draw, and what each person has spent; else one of your own.",
         ),
     ] = None,
-    new_ledger: Annotated[
-        bool, typer.Option("--new-ledger", help="Make the ledger F: it is not there yet.")
-    ] = False,
+    new_ledger: Annotated[bool, option("Make the ledger F: it is not there yet.")] = False,
     no_ledger: Annotated[
-        bool,
-        typer.Option(
-            "--no-ledger", help="Keep nothing of the draws: sending again draws and costs again."
-        ),
+        bool, option("Keep nothing of the draws: sending again draws and costs again.")
     ] = False,
     form: Form = None,
     key: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "Names people in the ledger; else one alone is you, and several are numbered.",
             metavar="COLUMN",
-            help="Names people in the ledger; else one alone is you, and several are numbered.",
         ),
     ] = None,
     token: Annotated[
-        str | None,
-        typer.Option(envvar="SFUMATO_TOKEN", help="A token of role send: no limit applies."),
+        str | None, option("A token of role send: no limit applies.", envvar="SFUMATO_TOKEN")
     ] = None,
-    patience: Annotated[
-        float, typer.Option(help="Seconds for which the same bytes are sent again.")
-    ] = 60.0,
+    patience: Annotated[float, option("Seconds for which the same bytes are sent again.")] = 60.0,
     at_most: Annotated[
         float | None,
-        typer.Option(
-            metavar="G", help="The largest gamma that you allow; else your policy's, else 20."
-        ),
+        option("The largest gamma that you allow; else your policy's, else 20.", metavar="G"),
     ] = None,
     public: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            "A column that may be sent as it is; once for each. Else as your policy says.",
             metavar="COLUMN",
-            help="A column that may be sent as it is; once for each. Else as your policy says.",
         ),
     ] = None,
     budget: Annotated[
         float | None,
-        typer.Option(
+        option(
+            "The epsilon that this server may have of one person; else your policy's, else 6.",
             metavar="E",
-            help="The epsilon that this server may have of one person; else your policy's, else 6.",
         ),
     ] = None,
     withdraw: Annotated[
         str | None,
-        typer.Option(metavar="ID", help="Send nothing: take back the report of this id, for good."),
+        option("Send nothing: take back the report of this id, for good.", metavar="ID"),
     ] = None,
     json: Json = False,
 ) -> None:

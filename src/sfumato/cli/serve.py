@@ -5,9 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-import typer
-
-from sfumato.cli.options import STORE, Json
+from sfumato.cli.options import STORE, Json, argument, option
 from sfumato.cli.printing import print_json
 from sfumato.collect.server.running import ServerSettings
 from sfumato.collect.server.running import serve as run
@@ -15,23 +13,17 @@ from sfumato.collect.store import new_token, open_store
 
 
 def serve(
-    campaigns: Annotated[
-        list[str], typer.Argument(metavar="CAMPAIGN…", help="Campaign files (TOML).")
-    ],
+    campaigns: Annotated[list[str], argument("Campaign files (TOML).", metavar="CAMPAIGN…")],
     store: Annotated[
-        str,
-        typer.Option(metavar="FILE", help="Where reports are kept: a file, or postgresql://…"),
+        str, option("Where reports are kept: a file, or postgresql://…", metavar="FILE")
     ] = STORE,
-    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port to listen at; 0 takes any free one.")] = 8000,
-    workers: Annotated[int, typer.Option(help="Processes that take reports; PostgreSQL only.")] = 1,
+    host: Annotated[str, option("The address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, option("The port to listen at; 0 takes any free one.")] = 8000,
+    workers: Annotated[int, option("Processes that take reports; PostgreSQL only.")] = 1,
     limit: Annotated[
-        bool, typer.Option("--limit/--no-limit", help="60 reports a minute from one network.")
+        bool, option("60 reports a minute from one network.", "--limit/--no-limit")
     ] = True,
-    trust_proxy: Annotated[
-        bool,
-        typer.Option("--trust-proxy", help="Take the sender's network from X-Forwarded-For."),
-    ] = False,
+    trust_proxy: Annotated[bool, option("Take the sender's network from X-Forwarded-For.")] = False,
     json: Json = False,
 ) -> None:
     """Serve campaigns: forms for respondents, a dashboard for owners. Stops at Ctrl-C.

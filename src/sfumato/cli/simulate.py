@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from sfumato.cli.options import STORE, Force, Json, check_output
-from sfumato.cli.printing import print_facts, print_json, print_notes, print_table, progress_bar
+from sfumato.cli.options import STORE, CampaignPath, Force, Json, check_output, option
+from sfumato.cli.printing import print_facts, print_json, print_notes, print_table, row_bar
 from sfumato.collect.campaign_file import CampaignFile
 from sfumato.collect.simulating import Simulated, simulated, synthetic_truth
 from sfumato.printable import percent
@@ -23,25 +21,20 @@ NOT_COMPARED = (
 
 
 def simulate(
-    file: Annotated[Path, typer.Argument(metavar="CAMPAIGN", help="A campaign file (TOML).")],
-    people: Annotated[int, typer.Option(help="How many answer.")] = 10_000,
+    file: CampaignPath,
+    people: Annotated[int, option("How many answer.")] = 10_000,
     server: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="A running server; else one is run for the purpose."),
+        str | None, option("A running server; else one is run for the purpose.", metavar="URL")
     ] = None,
     store: Annotated[
-        str, typer.Option(metavar="FILE", help="Where a server of our own keeps the reports.")
+        str, option("Where a server of our own keeps the reports.", metavar="FILE")
     ] = STORE,
     token: Annotated[
-        str | None,
-        typer.Option(envvar="SFUMATO_TOKEN", help="A token of role send, for a running server."),
+        str | None, option("A token of role send, for a running server.", envvar="SFUMATO_TOKEN")
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="The same people again; their noise is fresh.")
-    ] = None,
+    seed: Annotated[int | None, option("The same people again; their noise is fresh.")] = None,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="OUT", help="Write what the people truly said."),
+        Path | None, option("Write what the people truly said.", "--output", "-o", metavar="OUT")
     ] = None,
     force: Force = False,
     json: Json = False,
@@ -55,7 +48,7 @@ def simulate(
         check_output(output, force, json)
     campaign = CampaignFile.load(file).campaign
     truth = synthetic_truth(campaign, people, secure() if seed is None else seeded(seed))
-    with progress_bar("answering") as progress:
+    with row_bar("answering") as progress:
         found = simulated(str(file), truth, server, store, token, progress)
     if output is not None:
         save(truth, output, force=force)

@@ -4,118 +4,149 @@ truth. Engines and models are loaded where one is asked for.
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
-from sfumato.cli.domains import read_domain
+from sfumato.cli.options import Engine, Form, Items, Options, Schema, option
 from sfumato.cli.printing import print_notes
 from sfumato.domain import Domain
 from sfumato.errors import DataError, ParameterError
 from sfumato.model.format import is_model
 from sfumato.progress import Progress, silent
 from sfumato.source import Exact, Release, Source
-from sfumato.table import read_items, reader_of
+from sfumato.table import Reader, propose, read_items, reader_of
+from sfumato.table.baskets import BasketReader
 from sfumato.table.round import Round
 
+READ_OFF = (
+    "the values, ranges and cuts were read off the true data and are told with a release, outside "
+    "the guarantee; state them yourself with --schema (baskets: --items) to tell nothing"
+)
 
-def read_source(
-    file: str,
-    schema: Path | None,
-    items: Path | None,
-    engine: str | None = None,
-    *,
-    in_place: bool = False,
-    cache: bool = True,
-    fit: bool = False,
-    form: str | None = None,
-    tell: Progress = silent,
-) -> Source:
-    """The source in a file or a database's table, counted by the engine; the truth is read by the
-    schema, or a proposed one. A model is opened as it is, and a release fitted where `fit` asks
-    for it.
 
-    `in_place` leaves the rows of a perturbed file where they are (DuckDB counts them) unless
-    another engine is asked for. What an engine counts is kept in the cache, unless told otherwise.
+@dataclass(frozen=True)
+class Described(Options):
+    """What true data hold: the values of a schema, the items of baskets, or what is proposed; and
+    how baskets stand in them.
     """
-    if is_model(file):
-        from sfumato.model.model_file import open_model
 
-        return open_model(file)
-    found = _counted_source(file, schema, items, engine, in_place, cache, form, tell)
-    if not fit or not isinstance(found, Release):
-        return found
-    from sfumato.model.fitted import alone, fit_release
+    schema: Schema = None
+    items: Items = None
+    form: Form = None
 
-    model = fit_release(found, tell=tell)
-    fitted = f"a model of order {model.fitted_order} was fitted to {model.rows:,} reports"
-    print_notes([fitted, *alone(found)])
-    return model
+    def domain(self, reader: Reader) -> Domain:
+        """The domain to read true data by: the schema's, the items', or a proposed one."""
+        if self.items is not None and not reader.baskets:
+            raise ParameterError("--items is for basket files", hint="use --schema for records")
+        if self.items is not None and self.schema is not None:
+            raise ParameterError(
+                "--items and --schema both say what baskets may hold", hint="give one of them"
+            )
+        if self.items is not None:
+            return read_items(self.items, named=not isinstance(reader, BasketReader))
+        if self.schema is not None:
+            return Domain.load(self.schema)
+        proposal = propose(reader)
+        print_notes(proposal.notes)
+        return proposal.domain
 
 
-def _counted_source(
-    file: str,
-    schema: Path | None,
-    items: Path | None,
-    engine: str | None,
-    in_place: bool,
-    cache: bool,
-    form: str | None,
-    tell: Progress,
-) -> Source:
-    if engine is not None or "://" in file:
-        if form is not None:
+@dataclass(frozen=True)
+class Reading(Described):
+    """How a file is read and counted: a release by its own domain, a model as it is, and the truth
+    as it is described.
+    """
+
+    engine: Engine = None
+    fit: Annotated[
+        bool,
+        option("Fit a model to the release first and ask that: any columns, errors say so."),
+    ] = False
+    no_cache: Annotated[
+        bool,
+        option(
+            "Count anew, and keep no counts in the cache folder (SFUMATO_CACHE, or the system's)."
+        ),
+    ] = False
+
+    def source(self, file: str, tell: Progress = silent, *, in_place: bool = False) -> Source:
+        """The source in a file or a database's table; a release is fitted where that is asked for.
+
+        `in_place` leaves the rows of a perturbed file where they are (DuckDB counts them) unless
+        another engine is asked for. What an engine counts is kept in the cache.
+        """
+        if is_model(file):
+            from sfumato.model.model_file import open_model
+
+            return open_model(file)
+        counted = self.engine is not None or "://" in file
+        found = self._counted(file) if counted else self._read(file, tell, in_place)
+        if not self.fit or not isinstance(found, Release):
+            return found
+        from sfumato.model.fitted import alone, fit_release
+
+        model = fit_release(found, tell=tell)
+        fitted = f"a model of order {model.fitted_order} was fitted to {model.rows:,} reports"
+        print_notes([fitted, *alone(found)])
+        return model
+
+    def _counted(self, file: str) -> Source:
+        """What an engine counts."""
+        from sfumato.engines import open_source
+
+        if self.form is not None:
             raise ParameterError(
                 "--form is for files that are read here", hint="leave --engine out"
             )
-        return _engine_source(file, schema, items, engine, cache)
-    reader = reader_of(file, form)
-    reader.tell = tell
-    if reader.provenance is None:
-        return Exact(reader.table(read_domain(reader, schema, items)))
-    if schema is not None or items is not None or form is not None:
-        raise ParameterError(
-            f"'{file}' was perturbed and carries its own domain",
-            hint="leave --schema, --items and --form out",
-        )
-    if in_place:
-        from sfumato.engines import release_in
+        domain = None if self.schema is None else Domain.load(self.schema)
+        wanted = domain if self.items is None else read_items(self.items)
+        return open_source(file, self.engine, schema=wanted, cache=not self.no_cache)
 
-        return release_in(reader, cache=cache)
-    return Release.of(reader.table(reader.provenance.mechanism.reports))
+    def _read(self, file: str, tell: Progress, in_place: bool) -> Source:
+        """What is read here."""
+        reader = reader_of(file, self.form)
+        reader.tell = tell
+        if reader.provenance is None:
+            return Exact(reader.table(self.domain(reader)))
+        if self.schema is not None or self.items is not None or self.form is not None:
+            raise ParameterError(
+                f"'{file}' was perturbed and carries its own domain",
+                hint="leave --schema, --items and --form out",
+            )
+        if in_place:
+            from sfumato.engines import release_in
 
-
-def _engine_source(
-    file: str, schema: Path | None, items: Path | None, engine: str | None, cache: bool
-) -> Source:
-    from sfumato.engines import open_source
-
-    domain = None if schema is None else Domain.load(schema)
-    wanted = domain if items is None else read_items(items)
-    return open_source(file, engine, schema=wanted, cache=cache)
+            return release_in(reader, cache=not self.no_cache)
+        return Release.of(reader.table(reader.provenance.mechanism.reports))
 
 
 def read_truth(
-    truth: str, release: Source, form: str | None = None, *, tell: Progress = silent
+    file: str, truth: str, source: Source, form: str | None = None, tell: Progress = silent
 ) -> Exact:
-    """The true records of a release, read by the release's own domain; of rounds, those of the
+    """The true records behind the source in a file, read by its own domain; of rounds, those of the
     people whom they asked.
     """
+    if isinstance(source, Exact):
+        raise ParameterError(
+            f"'{file}' is itself the truth", hint="--truth goes with a perturbed file"
+        )
     reader = reader_of(truth, form)
     reader.tell = tell
     if reader.provenance is not None:
         raise ParameterError(
             f"--truth '{truth}' is itself a perturbed file", hint="give the true records"
         )
-    table = reader.table(release.domain)
-    turns = _turns(release)
-    if turns and sum(turn.people(table.rows) for turn in turns) == release.rows:
+    table = reader.table(source.domain)
+    turns = _turns(source)
+    if turns and sum(turn.people(table.rows) for turn in turns) == source.rows:
         asked = np.logical_or.reduce([turn.asked(0, table.rows) for turn in turns])
         table = table.take(np.flatnonzero(asked))
-    if table.rows != release.rows:
+    if table.rows != source.rows:
         raise DataError(
             f"--truth '{truth}' holds {table.rows:,} records, but the release was made from "
-            f"{release.rows:,}",
+            f"{source.rows:,}",
             hint="give the true records of this very release",
         )
     return Exact(table)

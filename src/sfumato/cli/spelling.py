@@ -16,7 +16,7 @@ from typing import Annotated, Any, get_args
 import typer
 
 from sfumato.cli.completion import at_once
-from sfumato.cli.options import among
+from sfumato.cli.options import among, expanded
 
 WRITTEN = Path(__file__).with_name("spelling.json")
 
@@ -76,7 +76,7 @@ def _of(found: Any) -> Any:
             for each in found.registered_commands
             if each.callback is not None
         }
-    parameters = inspect.signature(found, eval_str=True).parameters.values()
+    parameters = inspect.signature(expanded(found)).parameters.values()
     return [_spelling(each.name, *get_args(each.annotation)[:2]) for each in parameters]
 
 

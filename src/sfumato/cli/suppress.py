@@ -4,54 +4,29 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from sfumato.cli.options import Force, Json, Output
-from sfumato.cli.owner import (
-    Bin,
-    Data,
-    DossierFile,
-    Keys,
-    Nulls,
-    Reveal,
-    Seed,
-    chance,
-    check_targets,
-    columns,
-    cuts,
-    hand_out,
-    listed,
-    nulls_named,
-)
-from sfumato.cli.printing import telling
+from sfumato.cli.options import option
+from sfumato.cli.owner import Coded, Data, Handed, Keys, all_options, columns, listed
+from sfumato.cli.printing import progress_bar
 from sfumato.publish.suppress import suppress as suppress_cells
 
 
 def suppress(
     data: Data,
-    output: Output,
-    k: Annotated[
-        int, typer.Option("--k", metavar="K", help="How many records must share their keys.")
-    ] = 3,
+    *,
+    k: Annotated[int, option("How many records must share their keys.", metavar="K")] = 3,
     keys: Keys = None,
     confidential: Annotated[
         list[str] | None,
-        typer.Option(
-            "--confidential",
+        option(
+            "A column that is no key and is judged for what groups share; may be repeated.",
             metavar="A",
-            help="A column that is no key and is judged for what groups share; may be repeated.",
         ),
     ] = None,
-    bin: Bin = None,
-    nulls: Nulls = "value",
+    coded: Coded = Coded(),
     seconds: Annotated[
-        float, typer.Option(help="How long to look for fewer cells after a first answer.")
+        float, option("How long to look for fewer cells after a first answer.")
     ] = 10.0,
-    seed: Seed = None,
-    reveal: Reveal = None,
-    dossier: DossierFile = None,
-    force: Force = False,
-    json: Json = False,
+    handed: Handed,
 ) -> None:
     """Release records with single cells blanked so that K people share every combination of keys.
 
@@ -61,24 +36,18 @@ def suppress(
     Example: sfumato suppress adult.csv -o release.csv --keys age,sex,education
     --bin age=frequency:5 --k 5
     """
-    options = dict(locals())
-    check_targets(options)
-    with telling() as progress:
+    asked = all_options(locals())
+    handed.check()
+    with progress_bar() as progress:
         release = suppress_cells(
             data,
             k,
             keys=columns(keys),
             confidential=listed(confidential) if confidential else None,
-            bins=cuts(bin),
-            nulls=nulls_named(nulls),
             seconds=seconds,
-            rng=chance(seed),
+            rng=handed.rng,
             progress=progress,
+            **coded.how(),
         )
-    hand_out(
-        options,
-        release,
-        drawn="the search was",
-        changed="blanked cells",
-        keys=release.report.keys,
-    )
+    known = release.report.keys
+    handed.give(release, asked, drawn="the search was", changed="blanked cells", keys=known)

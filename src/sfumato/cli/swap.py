@@ -8,28 +8,18 @@ from collections.abc import Callable, Sequence
 from math import nan
 from typing import Annotated
 
-import typer
-
-from sfumato.cli.options import Force, Json, Output
+from sfumato.cli.options import option
 from sfumato.cli.owner import (
-    Bin,
-    Confidential,
     Data,
-    DossierFile,
-    Keys,
-    Nulls,
+    Handed,
+    KeyOptions,
     Plot,
-    Reveal,
-    Seed,
-    chance,
-    check_targets,
+    all_options,
     draw,
-    hand_out,
-    read_records,
-    told_as_options,
+    spelled_errors,
     trade_off,
 )
-from sfumato.cli.printing import print_notes, telling
+from sfumato.cli.printing import print_notes, progress_bar
 from sfumato.errors import ParameterError
 from sfumato.publish.swap import SwapReport, swap_proportions
 from sfumato.publish.swap import swap as swap_records
@@ -46,56 +36,40 @@ MEASURED = (
 
 def swap(
     data: Data,
-    output: Output,
-    confidential: Confidential,
+    *,
+    keyed: KeyOptions,
     proportion: Annotated[
-        float,
-        typer.Option(metavar="P", help="The share of the unique records to change, in (0, 1]."),
+        float, option("The share of the unique records to change, in (0, 1].", metavar="P")
     ],
     max_posterior: Annotated[
         float | None,
-        typer.Option(
+        option(
+            "The most that may be known: of the unique records that show a value, no larger share "
+            "truly has any one value. Unless given 0.9, which leaves out values that one or two of "
+            "them hold.",
             metavar="P",
-            help=(
-                "The most that may be known: of the unique records that show a value, no larger "
-                "share truly has any one value. Unless given 0.9, which leaves out values that one "
-                "or two of them hold."
-            ),
         ),
     ] = None,
     drift: Annotated[
         str,
-        typer.Option(
+        option(
+            "Let the totals move by so many records, each counted once; any: as little as must be.",
             metavar="N",
-            help=(
-                "Let the totals move by so many records, each counted once; any: as little as "
-                "must be."
-            ),
         ),
     ] = "0",
     method: Annotated[
-        str, typer.Option(help="optimal, greedy (the paper's two phases) or random.")
+        str, option("optimal, greedy (the paper's two phases) or random.")
     ] = "optimal",
     conditional: Annotated[
-        str, typer.Option(help="What a value is expected to be from the keys: bayes or tree.")
+        str, option("What a value is expected to be from the keys: bayes or tree.")
     ] = "bayes",
-    jointly: Annotated[
-        bool, typer.Option("--jointly", help="Several confidential columns as one; else in turn.")
-    ] = False,
+    jointly: Annotated[bool, option("Several confidential columns as one; else in turn.")] = False,
     release_raw: Annotated[
-        bool,
-        typer.Option("--release-raw", help="Release what --bin cut as it was, not in its bins."),
+        bool, option("Release what --bin cut as it was, not in its bins.")
     ] = False,
-    classifier: Annotated[str | None, typer.Option(hidden=True)] = None,
-    keys: Keys = None,
-    bin: Bin = None,
-    nulls: Nulls = "value",
-    seed: Seed = None,
-    reveal: Reveal = None,
-    dossier: DossierFile = None,
+    classifier: Annotated[str | None, option("", hidden=True)] = None,
     plot: Plot = None,
-    force: Force = False,
-    json: Json = False,
+    handed: Handed,
 ) -> None:
     """Release records with confidential values exchanged so that no one's keys give theirs away (Li
     and Sarkar 2004).
@@ -105,15 +79,15 @@ def swap(
     Example: sfumato swap adult.csv -o release.csv --confidential income
     --proportion 0.2 --bin age=frequency:5
     """
-    options = dict(locals())
-    check_targets(options)
-    records, asked = read_records(data, confidential, keys, bin, nulls)
+    options = all_options(locals())
+    handed.check(plot)
+    records, asked = keyed.read(data)
     same = ("method", "conditional", "jointly", "max_posterior", "release_raw")
     how = {name: options[name] for name in same}
-    how |= {"drift": allowed_drift(drift), "rng": chance(seed)}
+    how |= {"drift": allowed_drift(drift), "rng": handed.rng}
     if classifier is not None:
         print_notes(["--classifier is gone: no classifier judges a swap any more"])
-    with telling() as progress, told_as_options(("proportion", *how)):
+    with progress_bar() as progress, spelled_errors(("proportion", *how)):
         how |= asked
         release = swap_records(records, proportion, progress=progress, **how)
         wanted = plot is not None and plot.suffix == ".html"
@@ -128,9 +102,9 @@ def swap(
         promised="no gamma; against the intruder described, see the figures",
         other=_other_proportions(report, tried) if tried else None,
     )
-    hand_out(
-        options,
+    handed.give(
         release,
+        options,
         drawn="ties were",
         changed="changed rows",
         keys=list(asked["keys"]),

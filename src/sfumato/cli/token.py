@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sfumato.cli.options import STORE, Json
+from sfumato.cli.options import STORE, Json, argument, option
 from sfumato.cli.printing import print_json, print_table
 from sfumato.collect.store import new_token, open_store, utc_today
 from sfumato.errors import ParameterError, near_miss
@@ -17,17 +17,15 @@ token = typer.Typer(
     rich_markup_mode="rich",
 )
 
-Store = Annotated[
-    str, typer.Option("--store", metavar="FILE", help="The store: a file, or postgresql://…")
-]
+Store = Annotated[str, option("The store: a file, or postgresql://…", "--store", metavar="FILE")]
 
 
 @token.command()
 def add(
-    role: Annotated[str, typer.Option(help="read, send or admin.")],
-    label: Annotated[str, typer.Option(help="A word by which to revoke it.")] = "unnamed",
+    role: Annotated[str, option("read, send or admin.")],
+    label: Annotated[str, option("A word by which to revoke it.")] = "unnamed",
     expires: Annotated[
-        str | None, typer.Option(metavar="DAY", help="Its last day, of UTC, as in 2027-12-31.")
+        str | None, option("Its last day, of UTC, as in 2027-12-31.", metavar="DAY")
     ] = None,
     store: Store = STORE,
     json: Json = False,
@@ -81,7 +79,7 @@ def list_tokens(store: Store = STORE, json: Json = False) -> None:
 
 @token.command()
 def revoke(
-    label: Annotated[str, typer.Argument(metavar="LABEL", help="The label of the tokens.")],
+    label: Annotated[str, argument("The label of the tokens.", metavar="LABEL")],
     store: Store = STORE,
     json: Json = False,
 ) -> None:
