@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 from sfumato.cli.options import STORE, CampaignPath, Force, Json, check_output, option
-from sfumato.cli.printing import print_facts, print_json, print_notes, print_table, row_bar
+from sfumato.cli.printing import print_json, print_notes, row_bar, show
 from sfumato.collect.campaign_file import CampaignFile
-from sfumato.collect.simulating import Simulated, simulated, synthetic_truth
+from sfumato.collect.simulating import Compared, Simulated, simulated, synthetic_truth
 from sfumato.printable import percent
 from sfumato.randomness import secure, seeded
 from sfumato.table import save
+from sfumato.view import TableView, View
 
 SHOWN = 20  # lines of the comparison
 NOT_COMPARED = (
@@ -52,44 +55,34 @@ def simulate(
         found = simulated(str(file), truth, server, store, token, progress)
     if output is not None:
         save(truth, output, force=force)
-    _print(found, json)
+    if json:
+        done = {"people": found.people, "stored": found.stored, "seconds": found.seconds}
+        answers = [asdict(each) for each in found.compared]
+        print_json({**done, "coverage": found.coverage, "answers": answers})
+    else:
+        show(_view(found))
     if server is not None:
         print_notes([NOT_COMPARED])
 
 
-def _print(found: Simulated, json: bool) -> None:
-
-    if json:
-        rows = [
-            {
-                "question": e.question,
-                "answer": e.answer,
-                "truth": e.truth,
-                "value": e.value,
-                "low": e.low,
-                "high": e.high,
-            }
-            for e in found.compared
-        ]
-        done = {"people": found.people, "stored": found.stored, "seconds": found.seconds}
-        print_json({**done, "coverage": found.coverage, "answers": rows})
-        return
+def _view(found: Simulated) -> View:
     facts = [("people", f"{found.people:,}"), ("stored", f"{found.stored:,}")]
     if not found.compared:
-        print_facts(facts)
-        return
+        return View(facts=facts)
     inside = sum(each.covered for each in found.compared)
     facts.append(("intervals that hold the truth", f"{inside} of {len(found.compared)}"))
-    print_facts(facts)
-    print()
+    return View(facts=facts, sections=(View(tables=(compared_table(found.compared[:SHOWN]),)),))
+
+
+def compared_table(compared: Sequence[Compared]) -> TableView:
+    """What was estimated, beside what the people truly said."""
     lines = [
-        [
+        (
             e.question,
             e.answer,
-            percent(e.truth),
-            percent(e.value),
+            *map(percent, (e.truth, e.value)),
             f"{percent(e.low)} – {percent(e.high)}",
-        ]
-        for e in found.compared[:SHOWN]
+        )
+        for e in compared
     ]
-    print_table(["question", "answer", "truth", "estimate", "95 % interval"], lines)
+    return TableView.of(("question", "answer", "truth", "estimate", "95 % interval"), lines)
