@@ -17,7 +17,7 @@ from docs_build.running import DOCS
 from papers.base import MEANING_OF_MARK, Reproduction, Settings
 from papers.registry import PAPERS, parts_of, reproduce
 from sfumato import __version__
-from sfumato.plots import told
+from sfumato.plots import in_words
 from sfumato.view import shown
 
 FIGURES = DOCS / "figures"
@@ -60,7 +60,7 @@ def keep(found: Reproduction, paper: str, seeds: int, folder: Path) -> None:
     drawing = found.draw()
     if drawing is not None:
         (folder / f"{found.name}.svg").write_text(small_svg(drawing[0].figure), encoding="utf-8")
-    sections[found.name] = section(found, seeds, "" if drawing is None else told(drawing))
+    sections[found.name] = section(found, seeds, "" if drawing is None else in_words(drawing))
     ordered = [sections[part] for part in PAPERS[paper].parts if part in sections]
     heading = HEADING.format(title=PAPERS[paper].title)
     page.write_text(heading + "\n".join(ordered), encoding="utf-8")

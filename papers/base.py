@@ -13,7 +13,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import ParameterError
-from sfumato.plots import Series, errors_by_length, told
+from sfumato.plots import Series, errors_by_length, in_words
 from sfumato.printable import percent
 from sfumato.view import Chart, TableView, View
 
@@ -320,7 +320,7 @@ class Reproduction:
         if axes is None:
             return ()
         across = "itemset length" if self.labels[-1] == LENGTH else self.labels[-1]
-        alt = f"Curves of {self.title}. {told(axes)}"
+        alt = f"Curves of {self.title}. {in_words(axes)}"
         return (Chart(lambda: axes, f"{self.title}: by {across}", alt),)
 
     def grid(self) -> tuple[list[str], list[list[Any]]]:

@@ -353,13 +353,13 @@ def test_lines_are_told_by_where_they_begin_turn_and_end() -> None:
         plots.Series("none", [np.nan] * 3),
     ]
     axes = plots.trade_off([0, 0.5, 1], {"cost": lines, "failure": lines[:1]}, across="ψ")
-    assert plots.told(axes) == (
+    assert plots.in_words(axes) == (
         "cost by ψ: naive from 0.2 at 0 to 0.1 at 1; "
         "cover from 0.1 at 0 over 0.4 at 0.5 to 0.1 at 1; none nowhere defined. "
         "failure by ψ: naive from 0.2 at 0 to 0.1 at 1."
     )
     many = [plots.Series(str(each), [each]) for each in range(10)]
-    told = plots.told([plots.curves([1], many, across="x", up="y")])
+    told = plots.in_words([plots.curves([1], many, across="x", up="y")])
     assert told.startswith("y by x: 0 0 at 1; 1 1 at 1;") and told.endswith("; and 2 more.")
 
 

@@ -202,7 +202,7 @@ def test_what_cannot_be_drawn_is_said_on_the_page() -> None:
 
 def test_bars_are_told_in_words() -> None:
     chart = bars("records", ["unique"], [3], [0])
-    assert chart.alt == "Paired bars of records: unique: 3 before, 0 after"
+    assert chart.in_words() == "Paired bars of records: unique: 3 before, 0 after"
 
 
 def test_a_missing_folder_is_one_clear_line(tmp_path: Path) -> None:

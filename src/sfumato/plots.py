@@ -46,7 +46,7 @@ LETTERS = 10  # that fit side by side in an inch of axis, with some air; more ar
 SLANTED = 3.5  # labels an inch of axis that can be read slanted; more stand on end,
 UPENDED = 6  # and of more than these only some are named
 CROWDED = 40  # points of a picture that have room for the caps of their error bars
-LINES_TOLD = 8  # of a panel, in words
+LINES_SAID = 8  # of a panel, in words
 # Where the number of a dot may stand, in points from its middle.
 AROUND = ((10, 8), (10, -8), (-10, 8), (-10, -8), (0, 13), (0, -13), (13, 0), (-13, 0))
 
@@ -142,7 +142,7 @@ def marginal(panel: Marginal, *, axes: Axes | None = None) -> Axes:
             axes.axhline(0, color="#8a8f99", linewidth=0.8)
         axes.set_title(panel.name)
         axes.grid(visible=False, axis="x")
-        axes.yaxis.set_major_formatter(_thousands())
+        axes.yaxis.set_major_formatter(_figures)
         _name_places(axes, panel.labels, inches=4.0 if alone else 3.0)
         if alone:
             _legend_above(axes)
@@ -180,12 +180,9 @@ def supports(
             axes.axvline(
                 min_support, color=ORANGE, linestyle="--", linewidth=1.2, label="minimum support"
             )
-        axes.set_yticks(places, [_folded(name, 30) for name in shown], fontsize=8.5)
-        axes.set_ylim(len(shown) - 0.4, -0.6)
+        _name_lines(axes, shown, "support", most=30, fontsize=8.5)
         axes.set_xlim(left=min(0.0, float(axes.get_xlim()[0])) if truth is not None else None)
-        axes.grid(visible=False, axis="y")
-        axes.xaxis.set_major_formatter(_percent())
-        axes.set_xlabel("support")
+        axes.xaxis.set_major_formatter(_percent)
         _legend_above(axes)
     return axes
 
@@ -211,13 +208,16 @@ def rules(
         axes, own = _on(axes, WIDTH, 4.0 + 0.2 * lines)
         axes.set_xlabel("support")
         axes.set_ylabel("confidence")
-        axes.xaxis.set_major_formatter(_percent())
-        axes.xaxis.set_major_locator(_few_ticks())
-        axes.yaxis.set_major_formatter(_percent())
+        axes.xaxis.set_major_formatter(_percent)
+        # So few ticks that their numbers stand apart even where they have decimals.
+        axes.locator_params("x", nbins=5, steps=[1, 2, 2.5, 5, 10])
+        axes.yaxis.set_major_formatter(_percent)
         if not len(across):
             return _nothing(axes, "no rules")
         if stderr is not None:
-            _crosses(axes, across, up, stderr)
+            wide, high = (INTERVAL * _column("stderr", error, across) for error in stderr)
+            look: dict[str, Any] = {"fmt": "none", "ecolor": TRUTH, "elinewidth": 0.9, "capsize": 0}
+            axes.errorbar(across, up, xerr=wide, yerr=high, zorder=1, **look)
         order = np.argsort(colour)  # high lift is drawn last, on top
         dots = axes.scatter(
             across[order],
@@ -238,36 +238,11 @@ def rules(
     return axes
 
 
-def _crosses(axes: Axes, x: Floats, y: Floats, stderr: tuple[ArrayLike, ArrayLike]) -> None:
-    """Both error bars of every dot, behind the dots."""
-    wide, high = (INTERVAL * _column("stderr", error, x) for error in stderr)
-    axes.errorbar(
-        x, y, xerr=wide, yerr=high, fmt="none", ecolor=TRUTH, elinewidth=0.9, capsize=0, zorder=1
-    )
-
-
-def errors_by_length(
-    lengths: Sequence[int], panels: Mapping[str, Sequence[Series]], *, logarithmic: bool = False
-) -> list[Axes]:
+def errors_by_length(lengths: Sequence[int], panels: Mapping[str, Sequence[Series]]) -> list[Axes]:
     """Small multiples of errors by itemset length: a panel for each kind of error, a line for each
     mechanism, in percent.
     """
-    if not panels:
-        raise ParameterError("there is no error to draw; give at least one panel")
-    with _style():
-        figure, grid = _stacked(len(panels))
-        for place, (title, lines) in zip(grid, panels.items(), strict=True):
-            _lines(place, lengths, lines)
-            place.set_title(title)
-            place.set_ylabel("error (%)")
-            place.set_xticks(list(lengths))
-            if logarithmic:
-                place.set_yscale("log")
-            else:
-                place.set_ylim(bottom=0)
-        grid[-1].set_xlabel("itemset length")
-        _legend_of_panels(figure, grid)
-    return grid
+    return trade_off(lengths, panels, across="itemset length", up="error (%)")
 
 
 def error_by_privacy(
@@ -297,27 +272,29 @@ def error_by_privacy(
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_xticks(list(epsilon), [f"{value:g}" for value in epsilon])
-        axes.xaxis.set_minor_locator(_no_ticks())
+        axes.tick_params("x", which="minor", length=0, labelbottom=False)
         axes.set_xlabel("ε = ln γ   (smaller is more private)")
         axes.set_ylabel(error)
-        axes.yaxis.set_major_formatter(_percent())
+        axes.yaxis.set_major_formatter(_percent)
         _legend_below(axes)
     return axes
 
 
 def trade_off(
-    places: Sequence[float], panels: Mapping[str, Sequence[Series]], *, across: str
+    places: Sequence[float], panels: Mapping[str, Sequence[Series]], *, across: str, up: str = ""
 ) -> list[Axes]:
-    """Small multiples of what a choice costs and buys: a panel for each quantity, a line for each
-    method.
+    """Small multiples of what a choice costs and buys: a panel for each quantity, one below the
+    other, and a line for each method.
     """
     if not panels:
-        raise ParameterError("there is no cost to draw; give at least one panel")
+        raise ParameterError("there is nothing to draw; give at least one panel")
     with _style():
-        figure, grid = _stacked(len(panels))
+        figure = _figure(WIDTH, 0.6 + 2.2 * len(panels))
+        grid = list(figure.subplots(len(panels), 1, squeeze=False)[:, 0])
         for place, (title, lines) in zip(grid, panels.items(), strict=True):
             _lines(place, places, lines)
             place.set_title(title)
+            place.set_ylabel(up)
             place.set_xticks(list(places))
             place.margins(y=0.1)
             if len(places) > 1:  # where there is nothing, that is seen
@@ -328,12 +305,6 @@ def trade_off(
         grid[-1].set_xlabel(across)
         _legend_of_panels(figure, grid)
     return grid
-
-
-def _stacked(panels: int) -> tuple[Any, list[Axes]]:
-    """A figure with its panels one below the other, and the panels."""
-    figure = _figure(WIDTH, 0.6 + 2.2 * panels)
-    return figure, list(figure.subplots(panels, 1, squeeze=False)[:, 0])
 
 
 def _legend_of_panels(figure: Any, panels: Sequence[Axes]) -> None:
@@ -371,7 +342,7 @@ def curves(
             axes.set_yscale("log")
         if min(places) > 0 and max(places) / min(places) >= 100:
             axes.set_xscale("log")
-            axes.xaxis.set_major_formatter(_thousands())  # 1, 10, 100 and not powers of ten
+            axes.xaxis.set_major_formatter(_figures)  # 1, 10, 100 and not powers of ten
         elif len(places) <= 12 and all(place == round(place) for place in places):
             axes.set_xticks(list(places))
         if len(lines) > 1:
@@ -401,43 +372,28 @@ def risk(
             heights = _column(name, values, labels)
             places = np.arange(len(labels)) + shift
             draw = axes.barh if sideways else axes.bar
-            told = stderr if name == called[1] else None
-            reach = _whiskers(told, labels, sideways)
+            reach: dict[str, Any] = {}
+            if stderr is not None and name == called[1]:  # their figures stand beyond the bars
+                errors = INTERVAL * _column("stderr", stderr, labels)
+                look = {"ecolor": INK, "elinewidth": 1.2, "zorder": 3}
+                reach = {"xerr" if sideways else "yerr": errors, "error_kw": look}
             bars = draw(places, heights, 0.38, color=colour, label=name, **reach)
             axes.bar_label(
                 bars, labels=[_figures(height) for height in heights], padding=4, fontsize=9
             )
-        _name_bars(axes, labels, quantity, sideways, WIDTH - 1)
+        (axes.xaxis if sideways else axes.yaxis).set_major_formatter(_figures)
+        if sideways:
+            axes.margins(x=0.12)
+            _name_lines(axes, labels, quantity)
+        else:
+            axes.margins(y=0.12)
+            axes.set_ylabel(quantity)
+            axes.grid(visible=False, axis="x")
+            _name_places(axes, labels, inches=WIDTH - 1)
         if not (np.any(before) or np.any(after)):  # nothing is at risk, and not less than nothing
             (axes.set_xlim if sideways else axes.set_ylim)(0, 1)
         _legend_above(axes)
     return axes
-
-
-def _whiskers(stderr: ArrayLike | None, labels: Sequence[str], sideways: bool) -> dict[str, Any]:
-    """What makes bars draw their own 95 % intervals, so that their figures stand beyond them."""
-    if stderr is None:
-        return {}
-    reach = INTERVAL * _column("stderr", stderr, labels)
-    how = {"ecolor": INK, "elinewidth": 1.2, "zorder": 3}
-    return {"xerr" if sideways else "yerr": reach, "error_kw": how}
-
-
-def _name_bars(
-    axes: Axes, labels: Sequence[str], quantity: str, sideways: bool, inches: float
-) -> None:
-    along = axes.xaxis if sideways else axes.yaxis
-    along.set_major_formatter(_thousands())
-    axes.grid(visible=False, axis="y" if sideways else "x")
-    if sideways:
-        axes.margins(x=0.12)
-        axes.set_xlabel(quantity)
-        axes.set_yticks(np.arange(len(labels)), [_folded(label, 24) for label in labels])
-        axes.invert_yaxis()
-    else:
-        axes.margins(y=0.12)
-        axes.set_ylabel(quantity)
-        _name_places(axes, labels, inches=inches)
 
 
 def options(
@@ -459,12 +415,11 @@ def options(
         axes.set_xscale("log")
         low, high = axes.get_xlim()
         if high < 100 * low:  # powers of ten alone would name one place or two
-            axes.xaxis.set_major_locator(_ones_twos_fives())
-        axes.xaxis.set_major_formatter(_percent())
-        axes.xaxis.set_minor_formatter(_no_words())
-        axes.set_yticks(places, list(labels))
-        axes.set_ylim(len(labels) - 0.4, -0.6)
-        axes.set_xlabel("relative standard error")
+            axes.locator_params("x", subs=(1.0, 2.0, 5.0))
+        axes.xaxis.set_major_formatter(_percent)
+        axes.xaxis.set_minor_formatter("")
+        _name_lines(axes, labels, "relative standard error")
+        axes.grid(visible=True)
         _legend_above(axes)
     return axes
 
@@ -479,11 +434,8 @@ def sizes(labels: Sequence[str], values: ArrayLike, *, axes: Axes | None = None)
         axes.bar_label(bars, labels=[f"{each:,.0f}" for each in size], padding=4, fontsize=9)
         axes.set_xscale("log")
         axes.set_xlim(0.8, 2 * max(10.0, float(size.max())))
-        axes.xaxis.set_major_formatter(_thousands())
-        axes.set_yticks(places, [_folded(label, 24) for label in labels])
-        axes.set_ylim(len(labels) - 0.4, -0.6)
-        axes.set_xlabel("values")
-        axes.grid(visible=False, axis="y")
+        axes.xaxis.set_major_formatter(_figures)
+        _name_lines(axes, labels, "values")
     return axes
 
 
@@ -509,7 +461,7 @@ def confusion(classes: Sequence[str], counts: ArrayLike, *, axes: Axes | None = 
     return axes
 
 
-def telling(
+def evidence(
     target: str,
     classes: Mapping[str, Sequence[tuple[str, float, float]]],
     *,
@@ -529,11 +481,8 @@ def telling(
             _points(axes, times, places, stderr, colour, f"{target} = {name}", sideways=True)
             first += len(values)
         axes.axvline(1, color=INK, linestyle="--", linewidth=1.2, label="as among everyone")
-        axes.set_yticks(np.arange(len(labels)), [_folded(label, 24) for label in labels])
-        axes.set_ylim(len(labels) - 0.4, -0.6)
+        _name_lines(axes, labels, "times as common as among everyone")
         axes.set_xlim(left=0)
-        axes.set_xlabel("times as common as among everyone")
-        axes.grid(visible=False, axis="y")
         _legend_below(axes)
     return axes
 
@@ -663,23 +612,23 @@ def in_notebook() -> bool:
     return shell is not None and shell.get_ipython() is not None
 
 
-def told(axes: Sequence[Axes]) -> str:
+def in_words(axes: Sequence[Axes]) -> str:
     """What is seen of lines, in words for those who do not see them: of each panel where its lines
     begin and end, and how high or low they go between.
     """
     across = axes[-1].get_xlabel()
-    return " ".join(_panel_told(panel, across) for panel in axes)
+    return " ".join(_panel_in_words(panel, across) for panel in axes)
 
 
-def _panel_told(panel: Axes, across: str) -> str:
-    lines = [_line_told(each) for each in panel.containers]
-    rest = len(lines) - LINES_TOLD
+def _panel_in_words(panel: Axes, across: str) -> str:
+    lines = [_line_in_words(each) for each in panel.containers]
+    rest = len(lines) - LINES_SAID
     more = f"; and {rest} more" if rest > 0 else ""
     what = panel.get_title(loc="left") or panel.get_ylabel()
-    return f"{what} by {across}: {'; '.join(lines[:LINES_TOLD])}{more}."
+    return f"{what} by {across}: {'; '.join(lines[:LINES_SAID])}{more}."
 
 
-def _line_told(line: Any) -> str:
+def _line_in_words(line: Any) -> str:
     """The name of a line, and its first, lowest, highest and last points, each once."""
     x, y = (np.asarray(each, dtype=float) for each in line.lines[0].get_data())
     known = np.flatnonzero(np.isfinite(y))
@@ -777,6 +726,16 @@ def _name_places(axes: Axes, labels: Sequence[str], *, inches: float) -> None:
     axes.set_xticks(np.arange(0, len(shown), every), shown[::every], **look)
 
 
+def _name_lines(
+    axes: Axes, labels: Sequence[str], quantity: str, *, most: int = 24, **look: Any
+) -> None:
+    """Name what stands one below the other, the first on top, and the quantity across."""
+    axes.set_yticks(np.arange(len(labels)), [_folded(label, most) for label in labels], **look)
+    axes.set_ylim(len(labels) - 0.4, -0.6)
+    axes.set_xlabel(quantity)
+    axes.grid(visible=False, axis="y")
+
+
 def _slanted(labels: Sequence[str], inches: float) -> bool:
     """Whether these labels are too long to stand side by side on so many inches."""
     return max(map(len, labels), default=0) * len(labels) > LETTERS * inches
@@ -863,44 +822,9 @@ def _folded(text: str, most: int) -> str:
     return "\n".join(wrap(text, most, max_lines=2, placeholder="…", break_on_hyphens=False))
 
 
-def _figures(value: float) -> str:
+def _figures(value: float, _: object = None) -> str:
     return f"{value:,.0f}" if abs(value) >= 1_000 or value == round(value) else f"{value:.3g}"
 
 
-def _thousands() -> Any:
-    from matplotlib.ticker import FuncFormatter
-
-    return FuncFormatter(lambda value, _: _figures(value))
-
-
-def _percent() -> Any:
-    from matplotlib.ticker import FuncFormatter
-
-    return FuncFormatter(
-        lambda value, _: f"{100 * value:,.0f} %" if abs(value) >= 10 else f"{100 * value:.4g} %"
-    )
-
-
-def _few_ticks() -> Any:
-    """So few ticks that their numbers stand apart even where they have decimals."""
-    from matplotlib.ticker import MaxNLocator
-
-    return MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10])
-
-
-def _ones_twos_fives() -> Any:
-    from matplotlib.ticker import LogLocator
-
-    return LogLocator(subs=(1.0, 2.0, 5.0))
-
-
-def _no_words() -> Any:
-    from matplotlib.ticker import NullFormatter
-
-    return NullFormatter()
-
-
-def _no_ticks() -> Any:
-    from matplotlib.ticker import NullLocator
-
-    return NullLocator()
+def _percent(value: float, _: object = None) -> str:
+    return f"{100 * value:,.0f} %" if abs(value) >= 10 else f"{100 * value:.4g} %"

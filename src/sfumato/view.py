@@ -153,12 +153,16 @@ class TableView:
 @dataclass(frozen=True)
 class Chart:
     """A picture: how it is drawn (on axes of its own, or on those it is given), its caption, and
-    what is seen in words for those who cannot see it.
+    what is seen in words for those who cannot see it, which are made where it is drawn.
     """
 
     draw: Callable[..., Any]
     caption: str = ""
-    alt: str = ""
+    alt: str | Callable[[], str] = ""
+
+    def in_words(self) -> str:
+        """What is seen, in words."""
+        return self.alt if isinstance(self.alt, str) else self.alt()
 
 
 @dataclass(frozen=True)

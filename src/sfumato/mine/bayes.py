@@ -186,7 +186,7 @@ class NaiveBayes(Classifier):
             ]
             for place, label in enumerate(self.classes_)
         }
-        return plots.telling(self.target, panels, axes=axes)
+        return plots.evidence(self.target, panels, axes=axes)
 
 
 def _in_words(feature: Feature, cell: int) -> str:

@@ -24,7 +24,7 @@ from sfumato.estimation.supports.asked import AskedSupports
 from sfumato.estimation.supports.supports import Floats, Integers, Supports
 from sfumato.mine.search import Level, LevelwiseSearch, Lost, Survivors, Threshold, Tier, require
 from sfumato.privacy.probability import check_count, check_number
-from sfumato.renderers.picture import points_told
+from sfumato.renderers.picture import points_in_words
 from sfumato.result import Result
 from sfumato.source import Release, Source
 from sfumato.view import DRAWN, LISTED, Chart, ColumnView, TableView, View
@@ -396,7 +396,7 @@ class Itemsets(Result):
         caption += "" if self.true_support is None else "; the truth as bars"
         drawn = self.order("support")[:DRAWN]
         names = [", ".join(self.items[place]) for place in drawn]
-        alt = points_told("Supports", names, self.support[drawn], self.stderr[drawn])
+        alt = points_in_words("Supports", names, self.support[drawn], self.stderr[drawn])
         return View(
             f"{title}: {found}" if found else title,
             words=[*self._trust()],

@@ -21,7 +21,7 @@ from sfumato.mine.itemsets import Itemsets, csv_text, in_braces, lines_of, with_
 from sfumato.mine.search import Survivors
 from sfumato.printable import json_number, percent
 from sfumato.privacy.probability import check_count, check_number
-from sfumato.renderers.picture import points_told
+from sfumato.renderers.picture import points_in_words
 from sfumato.result import Result
 from sfumato.view import DRAWN, LISTED, Chart, ColumnView, TableView, View
 
@@ -205,7 +205,7 @@ class Rules(Result):
                 f"; {len(self) - len(drawn):,} with a standard error of the confidence above "
                 f"{percent(DRAWN_ERROR, 0)} are not drawn"
             )
-        alt = points_told(
+        alt = points_in_words(
             "Confidence of the rules of surest lift",
             drawn.names[:DRAWN],
             drawn.metrics["confidence"][:DRAWN],

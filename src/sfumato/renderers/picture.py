@@ -29,14 +29,16 @@ Drawing: TypeAlias = (
 )
 MEDIA = {"png": "image/png", "svg": "image/svg+xml"}
 NARROW = 5.0  # inches up to which a picture is readable on a phone as it is
-TOLD = 12  # figures of a picture that are told in words
+SAID = 12  # figures of a picture that are said in words
 
 
 def points(panels: Sequence[plots.Marginal], caption: str = "", *, quantity: str = "") -> Chart:
     """A panel for each quantity, the groups across, with 95 % intervals."""
-    alt = " ".join(
-        points_told(panel.name, panel.labels, panel.value, panel.stderr) + "." for panel in panels
-    )
+
+    def alt() -> str:
+        each = (points_in_words(p.name, p.labels, p.value, p.stderr) for p in panels)
+        return " ".join(f"{words}." for words in each)
+
     return Chart(partial(plots.marginals, panels, columns=1, quantity=quantity), caption, alt)
 
 
@@ -51,12 +53,17 @@ def bars(
     **look: Any,
 ) -> Chart:
     """Paired bars of a quantity, before and after."""
-    pairs = [
-        f"{label}: {_figure(old)} {called[0]}, {_figure(new)} {called[1]}"
-        for label, old, new in zip(labels[:TOLD], before[:TOLD], after[:TOLD], strict=True)
-    ]
+
+    def alt() -> str:
+        first = zip(labels[:SAID], before[:SAID], after[:SAID], strict=True)
+        pairs = [
+            f"{label}: {_figure(old)} {called[0]}, {_figure(new)} {called[1]}"
+            for label, old, new in first
+        ]
+        return _listed(f"Paired bars of {what}", pairs, len(labels))
+
     draw = partial(plots.risk, labels, before, after, quantity=what, called=called, **look)
-    return Chart(draw, caption, _listed(f"Paired bars of {what}", pairs, len(labels)))
+    return Chart(draw, caption, alt)
 
 
 def lines(
@@ -70,27 +77,27 @@ def lines(
     return Chart(partial(plots.trade_off, places, panels, across=across), caption)
 
 
-def points_told(what: str, labels: Sequence[str], value: Any, stderr: Any) -> str:
+def points_in_words(what: str, labels: Sequence[str], value: Any, stderr: Any) -> str:
     """Points with their error bars in words: each with its standard error, unless all are exact.
 
-    >>> points_told("Counts", ["a", "b"], [1312.4, math.nan], [50.2, math.nan])
+    >>> points_in_words("Counts", ["a", "b"], [1312.4, math.nan], [50.2, math.nan])
     'Counts ± standard error, drawn with 95 % intervals: a: 1,312 ± 50.2; b: undefined'
     """
     exact = not np.any(stderr)
-    told = [
+    each = [
         f"{label}: {_figure(v)}"
         if exact or math.isnan(v)
         else f"{label}: {_figure(v)} ± {_figure(e)}"
-        for label, v, e in zip(labels[:TOLD], value[:TOLD], stderr[:TOLD], strict=True)
+        for label, v, e in zip(labels[:SAID], value[:SAID], stderr[:SAID], strict=True)
     ]
     drawn = ", exact" if exact else " ± standard error, drawn with 95 % intervals"
-    return _listed(what + drawn, told, len(labels))
+    return _listed(what + drawn, each, len(labels))
 
 
-def _listed(start: str, told: Sequence[str], number: int) -> str:
-    """What is told of so many figures."""
-    rest = number - len(told)
-    return plain(f"{start}: {'; '.join(told)}" + (f"; and {rest} more" if rest > 0 else ""))
+def _listed(start: str, first: Sequence[str], number: int) -> str:
+    """What is said of so many figures."""
+    rest = number - len(first)
+    return plain(f"{start}: {'; '.join(first)}" + (f"; and {rest} more" if rest > 0 else ""))
 
 
 def _figure(value: float) -> str:
@@ -105,14 +112,11 @@ def figure_html(chart: Chart) -> str:
     wide = _figure_of(drawn).get_figwidth() > NARROW
     source = f"data:{MEDIA['svg']};base64,{base64.b64encode(image(drawn, 'svg')).decode('ascii')}"
     caption = escape(plain(chart.caption)).replace(" %", "\N{NO-BREAK SPACE}%")
-    alt = chart.alt or " ".join([chart.caption, _lines_told(drawn)]).strip()
+    seen = plots.in_words(drawn) if isinstance(drawn, Sequence) else ""
+    alt = chart.in_words() or f"{chart.caption} {seen}".strip()
     look = ' class="wide"' if wide else ""
-    seen = f'<img src="{source}" alt="{escape(plain(alt), quote=True)}">'
-    return f"<figure{look}>{seen}<figcaption>{caption}</figcaption></figure>"
-
-
-def _lines_told(drawn: Drawing) -> str:
-    return plots.told(drawn) if isinstance(drawn, Sequence) else ""
+    img = f'<img src="{source}" alt="{escape(plain(alt), quote=True)}">'
+    return f"<figure{look}>{img}<figcaption>{caption}</figcaption></figure>"
 
 
 def picture_form(path: str | Path) -> str:
