@@ -331,6 +331,6 @@ def _drawn(cells: Sequence[dict[str, Any]], caption: str, quantity: str) -> Char
     panels = []
     for name in dict.fromkeys(cell["attribute"] for cell in cells):
         own = [cell for cell in cells if cell["attribute"] == name]
-        kinds = ("value", "estimate", "stderr", "truth")
-        panels.append(Marginal(name, *([cell[kind] for cell in own] for kind in kinds)))
+        values, errors, truth = ([c[kind] for c in own] for kind in ("estimate", "stderr", "truth"))
+        panels.append(Marginal(name, [cell["value"] for cell in own], values, errors, truth))
     return points(panels, caption, quantity=quantity)
