@@ -60,7 +60,7 @@ def _annotation(each: dict[str, Any]) -> Any:
     if each.get("argument"):
         return Annotated[kind, typer.Argument(autocompletion=completed)]
     declared = each.get("declared", ())
-    return Annotated[kind, typer.Option(*declared, help=each["help"], autocompletion=completed)]
+    return Annotated[kind, typer.Option(*declared, help=each.get("help"), autocompletion=completed)]
 
 
 def spellings(names: Any) -> dict[str, Any]:
