@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from sfumato.cli.options import Items, argument, option
-from sfumato.cli.owner import Handed, Plot, all_options, draw, trade_off
+from sfumato.cli.owner import Plot, ReleaseOptions, all_options, draw, trade_off
 from sfumato.cli.printing import progress_bar
 from sfumato.errors import ParameterError
 from sfumato.progress import Progress
@@ -67,7 +67,7 @@ def hide(
     seconds: Annotated[float, option("How long cover may look for a better answer.")] = 5.0,
     items: Items = None,
     plot: Plot = None,
-    handed: Handed,
+    handed: ReleaseOptions,
 ) -> None:
     """Release baskets from which chosen itemsets and rules can no longer be mined.
 

@@ -112,7 +112,7 @@ class KeyOptions(Coded):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Handed(Options):
+class ReleaseOptions(Options):
     """What is handed out, and what is kept of how it was made."""
 
     output: Output

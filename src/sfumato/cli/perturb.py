@@ -50,10 +50,10 @@ ORDER_KEPT = (
 
 
 @dataclass(frozen=True)
-class Reports(Options):
+class ReportOptions(Options):
     """How often each record reports, and in which order the reports are written."""
 
-    copies: Annotated[int, option("Reports of each record; their guarantees compose.")] = 1
+    copies: Annotated[int, option("ReportOptions of each record; their guarantees compose.")] = 1
     keep_order: Annotated[
         bool,
         option(
@@ -91,7 +91,7 @@ def perturb(
     seed: Annotated[
         int | None, option("Draw from this seed: an experiment, and the file says so.")
     ] = None,
-    reports: Reports = Reports(),
+    reports: ReportOptions = ReportOptions(),
     engine: Annotated[
         str | None,
         option("Let Spark do it, by its master: local[2], spark://host:7077.", metavar="URL"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from sfumato.cli.options import Guaranteed, option
-from sfumato.cli.owner import Coded, Data, Handed, all_options, columns, listed
+from sfumato.cli.owner import Coded, Data, ReleaseOptions, all_options, columns, listed
 from sfumato.cli.printing import progress_bar
 from sfumato.publish.pram import pram as replace_values
 
@@ -27,7 +27,7 @@ def pram(
         option("Keep the expected counts of every combination with these as well.", metavar="A,B"),
     ] = None,
     coded: Coded = Coded(),
-    handed: Handed,
+    handed: ReleaseOptions,
 ) -> None:
     """Release records with values replaced at random so that every expected count stays (invariant
     PRAM).

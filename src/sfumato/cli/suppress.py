@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from sfumato.cli.options import option
-from sfumato.cli.owner import Coded, Data, Handed, Keys, all_options, columns, listed
+from sfumato.cli.owner import Coded, Data, Keys, ReleaseOptions, all_options, columns, listed
 from sfumato.cli.printing import progress_bar
 from sfumato.publish.suppress import suppress as suppress_cells
 
@@ -26,7 +26,7 @@ def suppress(
     seconds: Annotated[
         float, option("How long to look for fewer cells after a first answer.")
     ] = 10.0,
-    handed: Handed,
+    handed: ReleaseOptions,
 ) -> None:
     """Release records with single cells blanked so that K people share every combination of keys.
 

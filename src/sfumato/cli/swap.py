@@ -11,9 +11,9 @@ from typing import Annotated
 from sfumato.cli.options import option
 from sfumato.cli.owner import (
     Data,
-    Handed,
     KeyOptions,
     Plot,
+    ReleaseOptions,
     all_options,
     draw,
     spelled_errors,
@@ -69,7 +69,7 @@ def swap(
     ] = False,
     classifier: Annotated[str | None, option("", hidden=True)] = None,
     plot: Plot = None,
-    handed: Handed,
+    handed: ReleaseOptions,
 ) -> None:
     """Release records with confidential values exchanged so that no one's keys give theirs away (Li
     and Sarkar 2004).

@@ -112,8 +112,10 @@ def figure_html(chart: Chart) -> str:
     wide = _figure_of(drawn).get_figwidth() > NARROW
     source = f"data:{MEDIA['svg']};base64,{base64.b64encode(image(drawn, 'svg')).decode('ascii')}"
     caption = escape(plain(chart.caption)).replace(" %", "\N{NO-BREAK SPACE}%")
-    seen = plots.in_words(drawn) if isinstance(drawn, Sequence) else ""
-    alt = chart.in_words() or f"{chart.caption} {seen}".strip()
+    alt = chart.in_words()
+    if not alt:
+        lines = plots.in_words(drawn) if isinstance(drawn, Sequence) else ""
+        alt = f"{chart.caption} {lines}".strip()
     look = ' class="wide"' if wide else ""
     img = f'<img src="{source}" alt="{escape(plain(alt), quote=True)}">'
     return f"<figure{look}>{img}<figcaption>{caption}</figcaption></figure>"
