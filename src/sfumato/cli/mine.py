@@ -80,7 +80,7 @@ class Frequent(Options):
 
 
 @dataclass(frozen=True)
-class Listed(Options):
+class Listing(Options):
     """Which rules go with the itemsets, in which order all are listed, and where they are
     written.
     """
@@ -198,7 +198,7 @@ def mine(
         ),
     ],
     frequent: Frequent = Frequent(),
-    listed: Listed = Listed(),
+    listed: Listing = Listing(),
     truth: Annotated[str | None, option("The true data: errors by length.", metavar="DATA")] = None,
     names: Annotated[
         Path | None,
