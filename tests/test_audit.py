@@ -18,7 +18,6 @@ from tests.mechanisms.examples import EXAMPLES
 from tests.mutants import MUTANTS, PEOPLE, SEX, SHOP, Mutant, raw_where, records
 
 from sfumato.audit import audit_release
-from sfumato.audit.agreement import Agreements, triples
 from sfumato.audit.amplification import FAR_ITEMS, _record, chosen_records
 from sfumato.audit.audit_result import CHECKS_SHARE, OTHER_SHARE
 from sfumato.audit.auditing import _checks
@@ -34,8 +33,9 @@ from sfumato.audit.places import (
     total_check,
 )
 from sfumato.audit.reported_baskets import BasketFit
+from sfumato.audit.reported_records import RecordFit
 from sfumato.audit.resampled import sound
-from sfumato.audit.score import Check, bounded, counted, fit
+from sfumato.audit.score import Agreements, Check, bounded, counted, fit
 from sfumato.bits import Bits
 from sfumato.domain import Category, Columns, Domain, Items, Numeric
 from sfumato.errors import DataError, ParameterError
@@ -65,7 +65,8 @@ def released(truth: Table, mechanism: Mechanism, seed: int = 5, copies: int = 1)
 
 
 def agreements(paired: Paired) -> Agreements | None:
-    return BasketFit(paired).agreements() if paired.in_baskets else Agreements.of_records(paired)
+    way = BasketFit if paired.in_baskets else RecordFit
+    return way(paired, seeded(1)).agreements()
 
 
 @pytest.mark.parametrize("rows", [8_000, pytest.param(60_000, marks=pytest.mark.soak)])
@@ -297,7 +298,8 @@ def test_the_least_share_is_clopper_and_pearsons(level: float) -> None:
 def test_the_first_twelve_columns_are_judged_three_by_three() -> None:
     many = Domain(tuple(Category(f"c{place}", ("a", "b")) for place in range(14)))
     truth = Table(many, tuple(np.arange(40) % 2 for _ in many))
-    found = [one.name for one in triples(Paired.of(released(truth, Retention(many, 0.5)), truth))]
+    paired = Paired.of(released(truth, Retention(many, 0.5)), truth)
+    found = [one.name for one in RecordFit(paired, seeded(1)).triples()]
     assert len(found) == 220 and found[-1] == "'c9', 'c10' and 'c11'"
 
 

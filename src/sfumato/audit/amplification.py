@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.audit.limits import DRAWS, FEW_RECORDS, MOST_BITS
 from sfumato.audit.paired import Paired, judged_cells, reports_baskets
 from sfumato.audit.reported_baskets import held
 from sfumato.bits import Bits
@@ -29,15 +30,9 @@ from sfumato.privacy.guarantee import Guarantee, rounded_up
 from sfumato.randomness import Keystream
 from sfumato.renderers.frames import json_fields
 
-DRAWS = 100_000  # of each chosen record
 CHOSEN = 4  # records far from each other that are perturbed again and again
 NEIGHBOURS = 16  # records beside them that differ from the first in one column
-FEW_RECORDS = 2048  # possible records, or reports, up to which whole reports are looked at
-MOST_ITEMS = 16  # of one basket alone, of which it is seen whether a report speaks for them
-BINS = 64  # steps of a likelihood ratio that are told apart
-FEW_ITEMS = 10  # differing items up to which their patterns are looked at
 FAR_ITEMS = 64  # items of the basket that is far from the empty one
-MOST_BITS = 1 << 26  # bits of reports drawn for one record
 
 Codes = NDArray[np.intp]
 Event = tuple[str, Codes, Codes]  # what is looked at, and its codes in the reports of either record
@@ -234,7 +229,7 @@ class Contrast:
                 reports,
                 lambda bits: _two_counts(held(bits, own), held(bits, others), len(others)),
             )
-        if 1 < len(differing) <= FEW_ITEMS:
+        if 1 < len(differing) <= 10:  # of which every pattern may be looked at
             yield _seen(
                 "which items of either record are reported",
                 reports,
@@ -294,8 +289,8 @@ class Contrast:
             return
         ratios = [np.round(each[:, 0] - each[:, 1], 6) for each in logs]
         steps = np.unique(np.concatenate(ratios))
-        if len(steps) > BINS:
-            steps = np.quantile(steps, np.linspace(0, 1, BINS))
+        if len(steps) > 64:
+            steps = np.quantile(steps, np.linspace(0, 1, 64))
         first, second = (np.searchsorted(steps, r).clip(0, len(steps) - 1) for r in ratios)
         yield "how much likelier the report is under either record", first, second
 
@@ -313,7 +308,7 @@ class Contrast:
             if attribute.public or not isinstance(attribute, Items):
                 continue
             baskets = [as_bits(record[place]) for record in self.records]
-            own, others = (items[:MOST_ITEMS] for items in _differing(*baskets))
+            own, others = (items[:16] for items in _differing(*baskets))
             first, second = (
                 _two_counts(
                     _spoken_for(mechanism, part, attribute, own),

@@ -2,7 +2,8 @@
 
 The attacker knows the mechanism and the prior distribution of the records, either as reconstructed
 from the release itself or the true one, and guesses the likeliest record, and the likeliest value
-of each column, given what was reported (MAP).
+of each column, given what was reported (MAP). One who knows only the public columns of a person may
+single them out (linkage).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.audit.limits import ATTACKED, FEW_RECORDS
 from sfumato.audit.paired import Paired, cells_of, judged_cells
 from sfumato.channels import Channel
 from sfumato.domain import Cells, Items
@@ -23,9 +25,6 @@ from sfumato.randomness import Keystream
 from sfumato.source import Release
 from sfumato.table import Table
 
-WHOLE_CELLS = 2048  # records of which there are more are guessed column by column
-SAMPLED = 20_000  # people attacked where every possible record has to be weighed for each
-CHUNK = 2048  # people weighed at once
 NEVER = -1e4  # the logarithm of what cannot happen
 
 Floats = NDArray[np.float64]
@@ -62,8 +61,8 @@ def attacks(
     priors = ("true", "reconstructed")
     if paired.private.baskets:
         return [attack for prior in priors for attack in _item_attacks(paired, prior)]
-    whole = paired.private.cells <= WHOLE_CELLS and paired.numbered
-    most = max(1000, (SAMPLED if whole else 10 * SAMPLED) // paired.copies)
+    whole = paired.private.cells <= FEW_RECORDS and paired.numbered
+    most = max(1000, (ATTACKED if whole else 10 * ATTACKED) // paired.copies)
     people = np.arange(paired.people)
     if paired.people > most:
         people = np.sort(rng.permutation(paired.people)[:most])
@@ -89,8 +88,7 @@ def _whole_attacks(paired: Paired, prior: str, people: NDArray[np.intp]) -> list
     truth = paired.records(paired.truth.column(name) for name in private.names)
     start = _logarithms(whole_prior(paired, prior))
     right = np.zeros((1 + len(private), 3), dtype=np.int64)
-    for first in range(0, len(people), CHUNK):
-        part = people[first : first + CHUNK]
+    for part in np.split(people, range(2048, len(people), 2048)):  # some at a time, for memory
         held = truth[part]
         right[:, 0] += _right(start[None, :], private.shape, held)
         scores = start + _likelihoods(paired, part * copies, cells, shares)  # (people, cells)
@@ -279,3 +277,47 @@ def _item_attacks(paired: Paired, prior: str) -> list[Attack]:
         name = f"item '{paired.item_names[item]}'"
         found.append((name, float(baseline[item]), float(right[item])))
     return [Attack(name, prior, base, one, None, paired.people) for name, base, one in found]
+
+
+@dataclass(frozen=True)
+class Linkage:
+    """How many people stand alone with their public values, and how likely a person with known
+    public values is found.
+    """
+
+    columns: tuple[str, ...]
+    people: int
+    unique: int
+    groups: int
+
+    @property
+    def found(self) -> float:
+        """The chance to pick the right person among those with the same public values: groups /
+        people.
+        """
+        return self.groups / self.people
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "public_columns": list(self.columns),
+            "people": self.people,
+            "unique": self.unique,
+            "groups": self.groups,
+            "found": self.found,
+        }
+
+
+def linkage(paired: Paired) -> Linkage:
+    """The groups of people with the same public values; one group of all where nothing
+    is public.
+    """
+    public = [attribute.name for attribute in paired.release.domain if attribute.public]
+    if not public:
+        return Linkage((), paired.people, int(paired.people == 1), 1)
+    group = np.zeros(paired.people, dtype=np.int64)
+    for name in public:
+        codes = np.asarray(paired.release.column(name))[:: paired.copies].astype(np.int64)
+        # Renumbered after each column, so that the product of many columns never overflows.
+        _, group = np.unique(group * (int(codes.max()) + 1) + codes, return_inverse=True)
+    sizes = np.bincount(group)
+    return Linkage(tuple(public), paired.people, int((sizes == 1).sum()), len(sizes))

@@ -11,9 +11,8 @@ from typing import Any
 from warnings import warn
 
 from sfumato.audit.amplification import Amplification
-from sfumato.audit.attack import Attack
+from sfumato.audit.attack import Attack, Linkage
 from sfumato.audit.breaches import Breaches
-from sfumato.audit.linkage import Linkage
 from sfumato.audit.power import Power
 from sfumato.audit.score import Check
 from sfumato.privacy.guarantee import Guarantee, rounded_up

@@ -9,13 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arguments import checked
-from sfumato.audit.agreement import Agreements
 from sfumato.audit.amplification import empirical_gamma
-from sfumato.audit.attack import Attack, attacks
+from sfumato.audit.attack import Attack, attacks, linkage
 from sfumato.audit.audit_result import CHECKS_SHARE, OTHER_SHARE, Audit
 from sfumato.audit.breaches import breaches
-from sfumato.audit.linkage import linkage
-from sfumato.audit.neighbours import neighbour_check
 from sfumato.audit.paired import Paired
 from sfumato.audit.places import (
     fresh_noise_check,
@@ -26,9 +23,9 @@ from sfumato.audit.places import (
 )
 from sfumato.audit.power import Power
 from sfumato.audit.reported_baskets import BasketFit
-from sfumato.audit.reported_records import count_checks, fit_checks, triple_checks
-from sfumato.audit.resampled import Resampled, tally_checks
-from sfumato.audit.score import Check
+from sfumato.audit.reported_records import RecordFit
+from sfumato.audit.resampled import Resampled
+from sfumato.audit.score import Agreements, Check
 from sfumato.errors import ParameterError, Unanswerable
 from sfumato.privacy.probability import check_breach, check_strictly_between
 from sfumato.privacy.siblings import SiblingAccount, record_account
@@ -143,55 +140,34 @@ def audit_release(
 def _checks(
     paired: Paired, rng: Keystream, tell: Progress
 ) -> tuple[list[Check], Agreements | None]:
-    """The checks of the reports beside the records, and the agreement they look at."""
+    """The checks of the reports beside the records, and the agreement they look at.
+
+    Whether reports follow the mechanism's channel, and what chance left of them is independent of
+    everything else. Of a release whose order is secret only the counts are judged: each report is
+    drawn by its own record, so the number of reports of a kind is a sum of independent events whose
+    probabilities the truth gives, whichever report belongs to whom.
+    """
+    fit: RecordFit | BasketFit | Resampled = Resampled(paired, rng)
+    if paired.in_baskets:
+        fit = BasketFit(paired, rng)
+    elif paired.in_place:
+        fit = RecordFit(paired, rng)
     agreements = None
     if paired.in_order:
-        checks, agreements = _paired_checks(paired, rng, tell)
+        checks, residuals = fit.checks()
+        agreements, coins = fit.agreements(), fit.coin_checks()
+        tell("independence", 0.0)
+        checks.append(keystream_check(residuals))
+        if agreements is not None:
+            checks += place_checks(agreements)
+        name = "what is reported of a person depends on no other person's record"
+        checks += [*coins, Check.of(name, fit.neighbour_tests(agreements))]
     else:
-        checks = _unpaired_checks(paired, rng)
+        checks = fit.count_checks()
         tell("independence", 0.0)
     if not paired.mechanism.needs_all_rows:
         checks.append(fresh_noise_check(paired.mechanism, paired.truth.slice(0, 1).columns, rng))
     return checks, agreements
-
-
-def _paired_checks(
-    paired: Paired, rng: Keystream, tell: Progress
-) -> tuple[list[Check], Agreements | None]:
-    """Whether reports follow the mechanism's channel, and what chance left of them is independent
-    of everything else.
-    """
-    coins: list[Check] = []
-    agreements: Agreements | None
-    if paired.in_baskets:
-        fit = BasketFit(paired)
-        checks, residuals = fit.checks(rng)
-        agreements, coins = fit.agreements(), fit.coin_checks()
-    elif paired.in_place:
-        checks, residuals = fit_checks(paired, rng)
-        agreements, coins = Agreements.of_records(paired), triple_checks(paired)
-    else:
-        resampled = Resampled(paired, rng)
-        checks, residuals = tally_checks(paired), resampled.residuals()
-        agreements = resampled.agreements()
-    tell("independence", 0.0)
-    checks.append(keystream_check(residuals))
-    if agreements is not None:
-        checks += place_checks(agreements)
-    return [*checks, *coins, neighbour_check(paired, agreements)], agreements
-
-
-def _unpaired_checks(paired: Paired, rng: Keystream) -> list[Check]:
-    """What can be checked of a release whose order is secret, from the counts of the truth alone.
-
-    Each report is drawn by its own record, so the number of reports of a kind is a sum of
-    independent events whose probabilities the truth gives, whichever report belongs to whom.
-    """
-    if paired.in_baskets:
-        return BasketFit(paired).count_checks()
-    if not paired.in_place:
-        return [Resampled(paired, rng).count_check()]
-    return count_checks(paired, rng)
 
 
 def _attacks(

@@ -13,17 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.audit.limits import FEW_CELLS
 from sfumato.audit.paired import Paired, cells_of
 from sfumato.audit.resampled import judged_parts
 from sfumato.bits import Bits
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.renderers.frames import json_value
-
-SHOWN = 5  # breaches named
-MOST_ITEMS = 64  # of reported baskets that say something else than the records
-RECORDS = 64  # possible records of which beliefs about whole ones are looked at
-
-Codes = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -74,7 +69,9 @@ def least_shares(held: NDArray[Any], reported: NDArray[Any], level: float) -> ND
     return np.where(held > 0, low, 0.0)
 
 
-def breaches(paired: Paired, rho1: float, rho2: float, *, false_alarm: float = 1e-3) -> Breaches:
+def breaches(
+    paired: Paired, rho1: float, rho2: float, *, false_alarm: float = 1e-3, named: int = 5
+) -> Breaches:
     """Count who holds each value among those whose report has each value, with lower bounds that
     hold for all at once.
     """
@@ -88,13 +85,13 @@ def breaches(paired: Paired, rho1: float, rho2: float, *, false_alarm: float = 1
         sure = (prior <= rho1) & (low >= rho2)
         past = low > _worst_posteriors(guarantee, prior)
         found, beyond = found + int(sure.sum()), beyond + int(past.sum())
-        for place in map(tuple, np.argwhere(sure | past)[:SHOWN]):
+        for place in map(tuple, np.argwhere(sure | past)[:named]):
             words = table.values[place[1]], table.reports[place[0]]
             share = float(table.counts[place] / reported[place[0], 0])
             examples.append(Breach(*words, float(prior[place]), share))
     examples.sort(key=lambda breach: breach.prior - breach.posterior)
     ruled_out = guarantee.gamma <= Guarantee.from_breach(rho1, rho2).gamma
-    return Breaches(rho1, rho2, ruled_out, found, beyond, tuple(examples[:SHOWN]))
+    return Breaches(rho1, rho2, ruled_out, found, beyond, tuple(examples[:named]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +133,7 @@ def _tables(paired: Paired) -> Iterator[_Table]:
     for column, values in zip(columns, labels, strict=True):
         yield _Table.of(column.report, column.truth, values, values)
     sizes = [column.cells.size for column in columns]
-    if len(sizes) > 1 and math.prod(sizes) <= RECORDS:
+    if len(sizes) > 1 and math.prod(sizes) <= FEW_CELLS:
         # Beliefs about whole records, which a mechanism for whole records raises furthest.
         report, truth = (
             np.ravel_multi_index(tuple(codes), sizes)
@@ -164,7 +161,7 @@ def _report_tables(paired: Paired) -> Iterator[_Table]:
             continue
         shown: list[tuple[Sequence[str], NDArray[Any]]]
         if isinstance(column, Bits):
-            items = enumerate(attribute.labels[:MOST_ITEMS])
+            items = enumerate(attribute.labels[:FEW_CELLS])
             shown = [((f"no {label}", label), column.column(item)) for item, label in items]
         else:
             shown = [(attribute.labels, np.asarray(column))]

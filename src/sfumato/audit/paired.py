@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arguments import shown
+from sfumato.audit.limits import FEW_CELLS
 from sfumato.bits import Bits
 from sfumato.channels import Channel
 from sfumato.channels.channel import has_known_laws
@@ -20,9 +21,6 @@ from sfumato.errors import DataError, ParameterError, SchemaError, listing
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.bitflip import as_baskets, reported_items
 from sfumato.table import Provenance, Table
-
-# A column with more values is merged to half as many cells before its reports are judged.
-FEW_CELLS = 64
 
 
 @dataclass(frozen=True, eq=False)

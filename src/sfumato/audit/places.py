@@ -1,5 +1,5 @@
-"""Places in the file: whether the truth comes through more in some rows than in others, whether the
-noise of one row gives that of another away, and whether the order of the reports says anything.
+"""Places in the file: whether the truth comes through more in some rows than in others, whether a
+row or its noise gives another one away, and whether the order of the reports says anything.
 
 A mechanism that forgets the first rows, the last batch or every 50th record lets whole records
 through, and no total shows it. A coin that a counter tosses, a keystream drawn again or backwards:
@@ -14,29 +14,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.audit.agreement import MOST_COLUMNS, Agreements, RowScores
+from sfumato.audit.limits import (
+    FEWEST,
+    MODULO_NUMBERS,
+    MODULO_ROWS,
+    MOST_COLUMNS,
+    MOST_MODULUS,
+    SHORTEST,
+)
 from sfumato.audit.paired import Paired, cells_of, judged_cells
-from sfumato.audit.score import TOO_FEW, Check, Floats, ScoreTest
+from sfumato.audit.score import TOO_FEW, Agreements, Check, Floats, RowScores, ScoreTest
 from sfumato.bits import Bits
-from sfumato.domain import Columns, same_rows
+from sfumato.domain import Cells, Columns, same_rows
 from sfumato.mechanisms.base import Mechanism
 from sfumato.randomness import Keystream
 
-FEWEST = 64  # rows, or pairs of rows at one distance, below which nothing is said
-SHORTEST = 16  # rows of the smallest stretch that is judged on its own
-MOST_MODULUS = 4096
-FEWEST_IN_CLASS = 4  # rows of a class that is judged
-MODULO_ROWS = 1 << 19  # a leak that comes back at every 4096th row or oftener is seen in so many
-MODULO_NUMBERS = 1 << 20  # rows times scores that are searched for one
-MODULO_SCORES = 4  # the whole and the first columns: the search is long
-# A sum of squared score below this is likelier than one among all that are searched.
-NOTHING = 30.0
-NEXT = 8  # distances at which reports of neighbours may be alike
-REPEATED_ROWS = 4096  # times that one record is perturbed, twice over
-# Reports that differ from the next one show that there is noise, which cannot come out the same by
-# chance.
-NOISY = 50
-
+WHOSE = {-1: "the record before", 0: "the person's own", 1: "the record after"}
 Scores = Sequence[RowScores]
 
 
@@ -68,49 +61,44 @@ def stretches(rows: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     return np.concatenate(starts or empty), np.concatenate(stops or empty)
 
 
-def stretch_test(
-    left: Floats,
-    variance: Floats | float,  # of each row, or of any
-    most: float = 1.0,
-    least: float = 1.0,
-    *,
-    before: str = "",
-    after: str = "",
-) -> ScoreTest:
+def stretch_test(one: RowScores, after: str = "") -> ScoreTest:
     """The sums over every stretch of the file."""
-    starts, stops = stretches(len(left))
+    starts, stops = stretches(one.rows)
 
     def sums(values: Floats) -> Floats:
+        if not values.ndim:
+            return np.asarray(values * (stops - starts))
         cumulated = np.append(0.0, np.cumsum(values))
         return np.asarray(cumulated[stops] - cumulated[starts])
 
     def where(place: int) -> str:
-        return f"{before}rows {starts[place] + 1:,} to {stops[place]:,}{after}"
+        rows = f"rows {starts[place] + 1:,} to {stops[place]:,}{after}"
+        return f"{one.name}, {rows}" if one.name else rows
 
-    spread = variance * (stops - starts) if isinstance(variance, float) else sums(variance)
-    return ScoreTest.sums(sums(left), spread, where, most, least)
+    return one.test(sums, where)
 
 
 def stretch_check(scores: Scores) -> Check:
     """Whether any stretch of the file has the truth more often, or less, than it should."""
     name = "the truth comes through no more in one stretch of rows than in another"
-    tests = [
-        stretch_test(one.left, one.variance, one.most, one.least, before=f"{one.name}, ")
-        for one in scores
-    ]
-    return Check.of(name, tests, nothing=TOO_FEW)
+    return Check.of(name, map(stretch_test, scores), nothing=TOO_FEW)
 
 
 def modulo_check(scores: Scores) -> Check:
-    """Whether rows that come back every 2, 3, … 4096 rows have the truth more often."""
+    """Whether rows that come back every 2, 3, … 4096 rows have the truth more often.
+
+    Looked at are the whole and the first columns, for the search is long; classes of four rows or
+    more; and of these only what is no likely sum: a squared score of 30 is likelier than one among
+    all that are searched.
+    """
     name = "the truth comes through no more at every 2nd, 3rd, … row than at others"
     rows = min(scores[0].rows, MODULO_ROWS)
-    scores = scores[: max(1, min(MODULO_SCORES, MODULO_NUMBERS // rows))]
-    moduli = range(2, min(MOST_MODULUS, rows // FEWEST_IN_CLASS) + 1)
+    scores = scores[: max(1, min(4, MODULO_NUMBERS // rows))]
+    moduli = range(2, min(MOST_MODULUS, rows // 4) + 1)
     most, least = np.array([(one.most, one.least) for one in scores]).T
     tests = []
     for modulus, left, variance in _classes(scores, rows, moduli):
-        telling = left * left > NOTHING * variance
+        telling = left * left > 30 * variance
         if telling.any():
             row, one = np.nonzero(telling)
             words = [
@@ -275,27 +263,23 @@ def _products(first: Floats, second: Floats, *, mirrored: bool = False) -> Float
 
 
 def fresh_noise_check(mechanism: Mechanism, record: Columns, rng: Keystream) -> Check:
-    """Whether one record, perturbed many times and then again from a keystream that runs on, gets
-    different noise.
+    """Whether one record, perturbed 4096 times and then again from a keystream that runs on, gets
+    different noise. Fifty reports that differ from the next show that there is noise, which cannot
+    come out the same by chance.
     """
-    repeated = np.zeros(REPEATED_ROWS, dtype=np.intp)
-    records = tuple(column.take(repeated) for column in record)
-    once, again = (
-        [
-            column
-            for attribute, column in zip(
-                mechanism.reports, mechanism.perturb(records, rng), strict=True
-            )
-            if not attribute.public
-        ]
-        for _ in range(2)
-    )
+    records = tuple(column.take(np.zeros(4096, dtype=np.intp)) for column in record)
+
+    def drawn() -> list[Any]:
+        pairs = zip(mechanism.reports, mechanism.perturb(records, rng), strict=True)
+        return [column for attribute, column in pairs if not attribute.public]
+
+    once, again = drawn(), drawn()
     name = "records perturbed again get fresh noise"
     if not all(same_rows(left, right) for left, right in zip(once, again, strict=True)):
         return Check(name, 1.0)
     changes = int(np.logical_or.reduce([_changes(column) for column in once]).sum())
     return Check(
-        name, 0.0 if changes >= NOISY else 1.0, "a second batch has the very noise of the first"
+        name, 0.0 if changes >= 50 else 1.0, "a second batch has the very noise of the first"
     )
 
 
@@ -319,15 +303,16 @@ def report_order_check(paired: Paired) -> Check:
     name = "the order of the reports says nothing about the records"
     if paired.people < FEWEST:
         return Check(name, 1.0, TOO_FEW)
-    tests = []
+    tests, apart = [], range(1, 9)
     for what, shown in _shown(paired):
-        left = shown - shown.mean()
-        spread = float(shown.mean() * (1 - shown.mean()))
+        share = float(shown.mean())
+        spread = share * (1 - share)
         if spread > 0:
-            tests.append(stretch_test(left, spread, before=f"{what}, "))
-            products = [float(left[:-apart] @ left[apart:]) for apart in range(1, NEXT + 1)]
-            words = [f"{what}, reports {apart} apart" for apart in range(1, NEXT + 1)]
-            tests.append(ScoreTest.sums(products, spread**2 * len(left), words))
+            one = RowScores(what, shown, np.asarray(share), np.asarray(spread))
+            tests.append(stretch_test(one))
+            products = [float(one.left[:-k] @ one.left[k:]) for k in apart]
+            words = [f"{what}, reports {k} apart" for k in apart]
+            tests.append(ScoreTest.sums(products, spread**2 * one.rows, words))
     return Check.of(name, tests)
 
 
@@ -356,7 +341,8 @@ def permutation_check(order: NDArray[np.int64]) -> Check:
     if rows < FEWEST:
         return Check(name, 1.0, TOO_FEW)
     together = int((np.abs(np.diff(order)) == 1).sum())
-    place = order / (rows - 1) - 0.5  # uniform: variance 1/12
+    place = order / (rows - 1) - 0.5
+    uniform = RowScores("", place, np.asarray(0.0), np.asarray(1 / 12), 0.5, 0.5)
     # Records that stayed near their place: its product with the new one, on average 0.
     moved = float(place @ (np.arange(rows) / (rows - 1) - 0.5))
     chance = max(float(pdtrc(together - 1, 2.0)), 1e-300) if together else 1.0
@@ -365,6 +351,32 @@ def permutation_check(order: NDArray[np.int64]) -> Check:
         [
             ScoreTest.of(chance, [f"{together:,} neighbours of the truth are neighbours still"]),
             ScoreTest.sums(moved, rows / 144, ["records stand near their old place"], 0.25, 0.25),
-            stretch_test(place, 1 / 12, 0.5, 0.5, after=" come from one part"),
+            stretch_test(uniform, " come from one part"),
         ],
     )
+
+
+def shifted(rows: int, apart: int) -> tuple[slice, slice]:
+    """Rows, and the rows so far from them."""
+    if apart >= 0:
+        return slice(0, max(rows - apart, 0)), slice(apart, rows)
+    return slice(-apart, rows), slice(0, max(rows + apart, 0))
+
+
+def trait_tests(
+    found: Agreements | None, apart: int, rows: slice, trait: Cells, held: NDArray[np.intp]
+) -> Iterator[ScoreTest]:
+    """What chance left of agreement, summed over the rows whose neighbour holds each value.
+
+    Given all truths it is independent of every one of them, so that its sums must be as near to 0
+    as their variances say.
+    """
+
+    def sums(values: Floats) -> Floats:
+        return np.asarray(np.bincount(held, values[rows], trait.size), dtype=np.float64)
+
+    for one in found.scores if found is not None else ():
+        # A person's own truth decides whether the same column agrees.
+        if apart or one.name not in ("whole records", f"'{trait.name}'"):
+            whether = f"whether {one.name} is true depends on {WHOSE[apart]} '{trait.name}' being"
+            yield one.test(sums, [f"{whether} {label}" for label in trait.labels])

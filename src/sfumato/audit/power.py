@@ -10,11 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.audit.agreement import Agreements, RowScores
-from sfumato.audit.places import MOST_MODULUS, run_log
-from sfumato.audit.score import bounded
-
-MISSED = 1.645  # standard errors that chance may hide a leak by, once in twenty
+from sfumato.audit.limits import MOST_MODULUS
+from sfumato.audit.places import run_log
+from sfumato.audit.score import Agreements, RowScores, bounded
 
 
 @dataclass(frozen=True)
@@ -82,9 +80,11 @@ class Power:
 
 
 def _scattered(one: RowScores, gain: float, level: float) -> int | None:
-    """How many rows, wherever they are, must each have so much too much to be seen."""
+    """How many rows, wherever they are, must each have so much too much to be seen; once in twenty
+    chance hides a leak by 1.645 standard errors.
+    """
     spread = float(one.variance.sum())
-    hidden = MISSED * spread**0.5
+    hidden = 1.645 * spread**0.5
     return _least(one.rows, lambda count: _seen(one, count * gain - hidden, spread, level))
 
 

@@ -12,20 +12,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.audit.agreement import MOST_COLUMNS, Agreements, RowScores
+from sfumato.audit.limits import (
+    FEW_CELLS,
+    MOST_COLUMNS,
+    MOST_UNPACKED,
+    NEIGHBOUR_ROWS,
+    PAIRED_ITEMS,
+    ROWS_AT_ONCE,
+)
 from sfumato.audit.paired import Paired
-from sfumato.audit.score import Check, Floats, ScoreTest, counted
+from sfumato.audit.places import WHOSE, shifted
+from sfumato.audit.score import Agreements, Check, Floats, RowScores, ScoreTest, counted
 from sfumato.bits import Bits
 from sfumato.channels.cut import kept_inside
 from sfumato.observation import CutLaw
 from sfumato.randomness import Keystream
-
-JUDGED_ITEMS = 64  # the most frequent items, judged two by two
-PAIRED_ITEMS = 128  # items whose flips are taken two by two
-TRIPLED_ITEMS = 24  # items whose flips are taken three by three
-MOST_CELLS = 1 << 25  # rows times items that are unpacked
-CHUNK = 1 << 15  # rows at a time
-ITEMS_AT_ONCE = 128  # items unpacked together: their sum fits a byte
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +113,7 @@ class BasketFit:
     """True and reported baskets beside the chances that should join them."""
 
     paired: Paired
+    rng: Keystream
 
     @property
     def truth(self) -> Bits:
@@ -150,17 +152,17 @@ class BasketFit:
     def first_rows(self, items: NDArray[np.intp], most: int) -> ItemRows:
         """These items in as many rows as may be unpacked at once."""
         return self.rows_of(
-            items, 0, min(self.truth.rows, most, max(1, MOST_CELLS // max(1, len(items))))
+            items, 0, min(self.truth.rows, most, max(1, MOST_UNPACKED // max(1, len(items))))
         )
 
     def chunks(self, items: NDArray[np.intp]) -> Iterator[ItemRows]:
         """These items in all rows, some at a time."""
-        for start in range(0, self.truth.rows, CHUNK):
-            yield self.rows_of(items, start, min(start + CHUNK, self.truth.rows))
+        for start in range(0, self.truth.rows, ROWS_AT_ONCE):
+            yield self.rows_of(items, start, min(start + ROWS_AT_ONCE, self.truth.rows))
 
-    def checks(self, rng: Keystream) -> tuple[list[Check], Floats]:
-        """All checks of the baskets, and a series of residuals, one a report."""
-        pairs, residuals = self._two_by_two(rng)
+    def checks(self) -> tuple[list[Check], Floats]:
+        """Whether reports follow the channel, and a series of residuals, one a report."""
+        pairs, residuals = self._two_by_two()
         return [self.item_check(), *pairs, self.size_check()], residuals
 
     def item_check(self) -> Check:
@@ -199,10 +201,10 @@ class BasketFit:
             ],
         )
 
-    def _two_by_two(self, rng: Keystream) -> tuple[list[Check], Floats]:
+    def _two_by_two(self) -> tuple[list[Check], Floats]:
         """Whether the deviations of two items go together only where the channel lets them."""
-        items = self.paired.most_frequent(JUDGED_ITEMS)
-        weights = rng.random(len(items)) + 0.5
+        items = self.paired.most_frequent(FEW_CELLS)
+        weights = self.rng.random(len(items)) + 0.5
         products, spread = np.zeros((2, len(items), len(items)))
         residuals, names = [], tuple(self.paired.item_names[item] for item in items)
         for part in self.chunks(items):
@@ -301,11 +303,25 @@ class BasketFit:
         staying = np.where(self.sizes > 0, chances.ones.max(axis=0)[self.sizes], zeros.max())
         return RowScores("whole baskets", found, mean, variance, most, least, truth.items), staying
 
+    def neighbour_tests(self, found: Agreements | None) -> Iterator[ScoreTest]:
+        """Flips and reported items beside the items of the basket before and after."""
+        items = self.first_rows(self.paired.most_frequent(MOST_COLUMNS), NEIGHBOUR_ROWS)
+        for apart in (-1, 1):
+            here, there = shifted(len(items.truth), apart * self.paired.copies)
+            truth, variance = items.truth[there], items.variance[here]
+            for what, left in (("flipped", items.flips[here]), ("reported", items.left[here])):
+                words = [
+                    f"whether '{own}' is {what} depends on {WHOSE[apart]} holding '{other}'"
+                    for own in items.names
+                    for other in items.names
+                ]
+                yield ScoreTest.sums(left.T @ truth, variance.T @ truth, words)
+
     def count_checks(self) -> list[Check]:
         """Whether items are reported, alone and two by two, as often as the counts of the truth
         say: whichever report is whose.
         """
-        items = self.paired.most_frequent(JUDGED_ITEMS)
+        items = self.paired.most_frequent(FEW_CELLS)
         names = [self.paired.item_names[item] for item in items]
         together, mean = np.zeros((2, len(items), len(items)))
         left, variance = np.zeros((2, len(items)))
@@ -326,7 +342,7 @@ class BasketFit:
 
 def _triples(rows: ItemRows) -> Iterator[ScoreTest]:
     """Items three by three: the first with every two after it."""
-    names = rows.names[:TRIPLED_ITEMS]
+    names = rows.names[:MOST_COLUMNS]
     flips, variance = (values[:, : len(names)] for values in (rows.flips, rows.variance))
     for first in range(len(names) - 2):
         rest = slice(first + 1, None)
@@ -350,10 +366,12 @@ def _pair_words(names: Sequence[str], before: str = "") -> Callable[[int], str]:
 
 
 def held(bits: Bits, items: NDArray[Any]) -> NDArray[np.intp]:
-    """How many of these items each basket holds: `Bits.sizes` for baskets that are not sparse."""
+    """How many of these items each basket holds: `Bits.sizes` for baskets that are not sparse. The
+    sum of 128 items fits a byte.
+    """
     count = np.zeros(bits.rows, dtype=np.intp)
-    for start in range(0, len(items), ITEMS_AT_ONCE):
-        octets = bits.words[items[start : start + ITEMS_AT_ONCE]].view(np.uint8)
+    for start in range(0, len(items), 128):
+        octets = bits.words[items[start : start + 128]].view(np.uint8)
         ones = np.unpackbits(octets, axis=1, count=bits.rows, bitorder="little")
         count += ones.sum(axis=0, dtype=np.uint8)
     return count

@@ -9,7 +9,7 @@ about the people is made.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -17,52 +17,230 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.audit.agreement import MOST_COLUMNS, RowScores, agreement, triples
+from sfumato.audit.limits import (
+    JOINT_CELLS,
+    MOST_COLUMNS,
+    MOST_NUMBERS,
+    MOST_TRIPLES,
+    NEIGHBOUR_ROWS,
+    PAIR_CELLS,
+)
 from sfumato.audit.paired import Paired, PairedColumn
-from sfumato.audit.score import Check, Floats, ScoreTest, Where, counted, fit
+from sfumato.audit.places import WHOSE, shifted, trait_tests
+from sfumato.audit.score import (
+    Agreements,
+    Check,
+    Floats,
+    RowScores,
+    ScoreTest,
+    Where,
+    counted,
+    fit,
+)
 from sfumato.channels import Channel, NotLumpableError
 from sfumato.randomness import Keystream
 
-JOINT_CELLS = 1 << 16  # whole records are scored where there are at most so many different ones
-PAIR_CELLS = 512  # of two columns, up to which their reports are counted together
-SCORES = 16  # random scores of whole records
 
+@dataclass(frozen=True, eq=False)
+class RecordFit:
+    """Records beside reports of a mechanism that reports every column in its own domain."""
 
-def fit_checks(paired: Paired, rng: Keystream) -> tuple[list[Check], Floats]:
-    """The checks of a mechanism that reports every column in its own domain, and a series of
-    residuals, one a report.
-    """
-    checks = [_column_check(paired, column) for column in paired.columns]
-    found = [check for check in checks if check is not None] + _together(paired)
-    whole = WholeRecords.of(paired)
-    if whole is None:
-        return found, _column_residuals(paired, rng)
-    scores = _normals(rng, whole.cells * SCORES).reshape(whole.cells, SCORES)
-    signs = np.where(rng.random(whole.cells * SCORES) < 0.5, -1.0, 1.0).reshape(scores.shape)
-    found.append(whole.check("whole records follow the channel", scores, signs))
-    return found, whole.residuals(_normals(rng, whole.cells))
+    paired: Paired
+    rng: Keystream
 
+    @property
+    def columns(self) -> tuple[PairedColumn, ...]:
+        """The columns that are followed through the file."""
+        return self.paired.columns[:MOST_COLUMNS]
 
-def _column_check(paired: Paired, column: PairedColumn) -> Check | None:
-    """The table of reports by truth against the column's own channel, and how often the value is
-    the same however fine.
-    """
-    try:
-        dense = paired.channel_of([column]).to_dense()
-    except NotLumpableError:
-        return None
-    size = column.cells.size
-    pairs = np.bincount(column.report * size + column.truth, minlength=size * size)
-    table = pairs.reshape(size, size)
-    return Check.of(
-        f"reports of '{column.name}' follow its channel",
-        [
-            ScoreTest.of(
-                [fit(table, dense * table.sum(axis=0)), _kept(agreement(paired, [column]))],
-                ["the values reported for each true value", "how often the true value is reported"],
-            )
-        ],
-    )
+    def checks(self) -> tuple[list[Check], Floats]:
+        """Whether reports follow the channel, and a series of residuals, one a report."""
+        found = [check for each in self.paired.columns for check in self._column_check(each)]
+        found += self._kept_together()
+        whole = WholeRecords.of(self.paired)
+        if whole is None:
+            return found, self._column_residuals()
+        scores = whole.scored(_normals(self.rng, whole.cells * whole.scores))
+        signs = whole.scored(np.where(self.rng.random(whole.cells * whole.scores) < 0.5, -1.0, 1.0))
+        found.append(whole.check("whole records follow the channel", scores, signs))
+        return found, whole.residuals(_normals(self.rng, whole.cells))
+
+    def _column_check(self, column: PairedColumn) -> Iterator[Check]:
+        """The table of reports by truth against the column's own channel, and how often the value
+        is the same however fine.
+        """
+        try:
+            dense = self.paired.channel_of([column]).to_dense()
+        except NotLumpableError:
+            return
+        size = column.cells.size
+        pairs = np.bincount(column.report * size + column.truth, minlength=size * size)
+        table = pairs.reshape(size, size)
+        p_values = [fit(table, dense * table.sum(axis=0)), _kept(self.agreement([column]))]
+        words = ["the values reported for each true value", "how often the true value is reported"]
+        yield Check.of(
+            f"reports of '{column.name}' follow its channel", [ScoreTest.of(p_values, words)]
+        )
+
+    def _kept_together(self) -> list[Check]:
+        """Whether columns are reported truly together as often as they should: in pairs, and all
+        at once.
+        """
+        if len(self.columns) < 2:
+            return []
+        try:
+            pairs = map(self.agreement, combinations(self.columns, 2))
+            tests = [ScoreTest.of(_kept(pair), (pair.name,)) for pair in pairs]
+            whole = _kept(self.agreement(self.columns))
+        except NotLumpableError:
+            return []
+        return [
+            Check.of("pairs of columns are kept together as often as they should", tests),
+            Check("whole records are kept as often as they should", whole),
+        ]
+
+    def agreement(self, columns: Sequence[PairedColumn], name: str = "") -> RowScores:
+        """Whether all these columns are reported truly at once."""
+        agree = np.logical_and.reduce([column.agree for column in columns])
+        axes = [column.axis for column in columns]
+        codes = self.paired.codes(axes)
+        chance = np.asarray(self.paired.channel_over(axes).chances(codes, codes))
+        *first, last = (f"'{column.name}'" for column in columns)
+        words = " and ".join([", ".join(first), last][not first :])
+        return RowScores.of(name or words, agree, chance)
+
+    def agreements(self) -> Agreements | None:
+        """None where the channel says nothing of all columns together."""
+        try:
+            whole = self.agreement(self.columns, "whole records")
+        except NotLumpableError:
+            return None
+        parts = []
+        for column in self.columns if len(self.columns) > 1 else ():
+            try:
+                parts.append(self.agreement([column]))
+            except NotLumpableError:
+                continue
+        return Agreements(whole, tuple(parts), whole.found > 0, whole.mean)
+
+    def triples(self) -> Iterator[RowScores]:
+        """The first columns three by three."""
+        most = min(MOST_TRIPLES, max(1, 4 * MOST_NUMBERS // self.paired.release.rows))
+        columns = len(self.paired.columns)
+        while math.comb(columns, 3) > most:
+            columns -= 1
+        return map(self.agreement, combinations(self.paired.columns[:columns], 3))
+
+    def coin_checks(self) -> list[Check]:
+        """Whether any three columns are kept together as often as they should: a coin that is made
+        of two others shows in no pair.
+        """
+        try:
+            tests = [three.total() for three in self.triples()]
+        except NotLumpableError:
+            return []
+        name = "every three columns are kept together as often as they should"
+        return [Check.of(name, tests)] if tests else []
+
+    def _column_residuals(self) -> Floats:
+        """A score of each report less its mean, column by column and added up: for records too
+        many to be numbered.
+        """
+        total = np.zeros(self.paired.release.rows)
+        for column in self.paired.columns:
+            score = _normals(self.rng, column.cells.size)
+            means = np.asarray(self.paired.channel_of([column]).adjoint(score))
+            residual = score[column.report] - means[column.truth]
+            total += residual / max(float(np.sqrt(np.mean(residual**2))), 1e-12)
+        return total
+
+    def _counted(
+        self,
+        columns: Sequence[PairedColumn],
+        where: Where,
+        *,
+        rows: slice = slice(None),
+        classes: NDArray[np.intp] | None = None,
+        count: int = 1,
+    ) -> Iterator[ScoreTest]:
+        """How often each combination of values is reported, less how often it should be given the
+        truths: whichever report is whose, among all these rows or in each of `count` classes of
+        them.
+        """
+        try:
+            dense = self.paired.channel_of(columns).to_dense()
+        except NotLumpableError:
+            return
+        shape = tuple(column.cells.size for column in columns)
+
+        def counts(codes: Sequence[NDArray[np.intp]]) -> NDArray[np.int64]:  # (cells, classes)
+            joint = np.ravel_multi_index(tuple(each[rows] for each in codes), shape)
+            joint = joint if classes is None else joint * count + classes
+            return np.bincount(joint, minlength=math.prod(shape) * count).reshape(-1, count)
+
+        found, truth = (
+            counts([column.report for column in columns]),
+            counts([column.truth for column in columns]),
+        )
+        yield ScoreTest.sums(found - dense @ truth, (dense * (1 - dense)) @ truth, where)
+
+    def count_checks(self) -> list[Check]:
+        """Whether columns, pairs of them and whole records are reported as often as the counts of
+        the truth say, and the first two reports of a person are equal as often as independent ones
+        are.
+        """
+        says = "as often as the counts of the truth say"
+        checks: list[Check] = []
+        pairs: list[ScoreTest] = []
+        for column in self.columns:
+            for test in self._counted([column], [f"as {label}" for label in column.cells.labels]):
+                checks.append(Check.of(f"'{column.name}' is reported {says}", [test]))
+        for a, b in combinations(self.columns, 2):
+            if a.cells.size * b.cells.size <= PAIR_CELLS:
+                words = [f"'{a.name}' and '{b.name}'"] * (a.cells.size * b.cells.size)
+                pairs += self._counted([a, b], words)
+        if pairs:
+            checks.append(Check.of(f"pairs of columns are reported {says}", pairs))
+        whole = WholeRecords.of(self.paired)
+        if whole is not None:
+            scores = whole.scored(self.rng.random(whole.cells * whole.scores)) - 0.5
+            name = "whole records are reported as the counts of the truth say"
+            checks.append(whole.check(name, scores, np.ones_like(scores)))
+        return checks + self._repeat_checks() if self.paired.copies > 1 else checks
+
+    def _repeat_checks(self) -> list[Check]:
+        """Whether the first two reports of a person are equal as often as independent ones are."""
+        tests, copies = [], self.paired.copies
+        for column in self.columns:
+            try:
+                dense = self.paired.channel_of([column]).to_dense()
+            except NotLumpableError:
+                continue
+            chance = (dense**2).sum(axis=0)[column.truth[::copies]]
+            same = column.report[::copies] == column.report[1::copies]
+            words = (f"'{column.name}'",)
+            spread = (chance * (1 - chance)).sum()
+            tests.append(ScoreTest.sums(same.sum() - chance.sum(), spread, words))
+        name = "reports of one person are equal no more often than by chance"
+        return [Check.of(name, tests)] if tests else []
+
+    def neighbour_tests(self, found: Agreements | None) -> Iterator[ScoreTest]:
+        """Every column of the record before, of the person's own and of the record after."""
+        rows = min(self.paired.release.rows, NEIGHBOUR_ROWS)
+        for apart in WHOSE:
+            here, there = shifted(rows, apart * self.paired.copies)
+            for trait in self.columns:
+                held = trait.truth[there]
+                yield from trait_tests(found, apart, here, trait.cells, held)
+                for column in self.columns if apart else ():
+                    where = [
+                        f"'{column.name}' being reported as {label} depends on {WHOSE[apart]} "
+                        f"'{trait.name}' being {other}"
+                        for label in column.cells.labels
+                        for other in trait.cells.labels
+                    ]
+                    size = trait.cells.size
+                    yield from self._counted([column], where, rows=here, classes=held, count=size)
 
 
 def _kept(one: RowScores) -> float:
@@ -70,35 +248,10 @@ def _kept(one: RowScores) -> float:
     return float(counted(one.found.sum(), one.rows, one.mean.sum(), one.variance.sum()))
 
 
-def _together(paired: Paired) -> list[Check]:
-    """Whether columns are reported truly together as often as they should: in pairs, and all at
-    once.
-    """
-    columns = paired.columns[:MOST_COLUMNS]
-    if len(columns) < 2:
-        return []
-    try:
-        pairs = (agreement(paired, pair) for pair in combinations(columns, 2))
-        tests = [ScoreTest.of(_kept(pair), (pair.name,)) for pair in pairs]
-        whole = _kept(agreement(paired, columns))
-    except NotLumpableError:
-        return []
-    return [
-        Check.of("pairs of columns are kept together as often as they should", tests),
-        Check("whole records are kept as often as they should", whole),
-    ]
+def _normals(rng: Keystream, count: int) -> Floats:
+    from scipy.special import ndtri
 
-
-def triple_checks(paired: Paired) -> list[Check]:
-    """Whether any three columns are kept together as often as they should: a coin that is made of
-    two others shows in no pair.
-    """
-    try:
-        tests = [three.total() for three in triples(paired)]
-    except NotLumpableError:
-        return []
-    name = "every three columns are kept together as often as they should"
-    return [Check.of(name, tests)] if tests else []
+    return np.asarray(ndtri(np.clip(rng.random(count), 1e-12, 1 - 1e-12)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +261,7 @@ class WholeRecords:
     channel: Channel
     truth: NDArray[np.intp]
     report: NDArray[np.intp]
+    scores: int = 16  # random scores of a record
 
     @classmethod
     def of(cls, paired: Paired) -> WholeRecords | None:
@@ -120,6 +274,9 @@ class WholeRecords:
     @property
     def cells(self) -> int:
         return math.prod(self.channel.inputs)
+
+    def scored(self, numbers: Floats) -> Floats:  # (cells, scores)
+        return numbers.reshape(self.cells, self.scores)
 
     def expected(self, score: Floats) -> Floats:  # (cells, …) -> (cells, …)
         """The mean of a score of the report, for each truth."""
@@ -146,91 +303,3 @@ class WholeRecords:
     def residuals(self, score: Floats) -> Floats:
         """A score of each report less its mean given the truth."""
         return score[self.report] - self.expected(score)[self.truth]
-
-
-def _column_residuals(paired: Paired, rng: Keystream) -> Floats:
-    """The same, column by column and added up: for records too many to be numbered."""
-    total = np.zeros(paired.release.rows)
-    for column in paired.columns:
-        score = _normals(rng, column.cells.size)
-        means = np.asarray(paired.channel_of([column]).adjoint(score))
-        residual = score[column.report] - means[column.truth]
-        total += residual / max(float(np.sqrt(np.mean(residual**2))), 1e-12)
-    return total
-
-
-def _normals(rng: Keystream, count: int) -> Floats:
-    from scipy.special import ndtri
-
-    return np.asarray(ndtri(np.clip(rng.random(count), 1e-12, 1 - 1e-12)))
-
-
-def report_test(
-    paired: Paired,
-    columns: Sequence[PairedColumn],
-    where: Where,
-    *,
-    rows: slice = slice(None),
-    classes: NDArray[np.intp] | None = None,
-    count: int = 1,
-) -> ScoreTest | None:
-    """How often each combination of values is reported, less how often it should be given the
-    truths: whichever report is whose, among all these rows or in each of `count` classes of them.
-    """
-    try:
-        dense = paired.channel_of(columns).to_dense()
-    except NotLumpableError:
-        return None
-    shape = tuple(column.cells.size for column in columns)
-    found, truth = (
-        np.bincount(
-            codes if classes is None else codes * count + classes,
-            minlength=math.prod(shape) * count,
-        ).reshape(-1, count)
-        for codes in (
-            np.ravel_multi_index(tuple(column.report[rows] for column in columns), shape),
-            np.ravel_multi_index(tuple(column.truth[rows] for column in columns), shape),
-        )
-    )
-    return ScoreTest.sums(found - dense @ truth, (dense * (1 - dense)) @ truth, where)
-
-
-def count_checks(paired: Paired, rng: Keystream) -> list[Check]:
-    """Whether columns, pairs of them and whole records are reported as often as the counts of the
-    truth say, and the first two reports of a person are equal as often as independent ones are.
-    """
-    columns, says = paired.columns[:MOST_COLUMNS], "as often as the counts of the truth say"
-    checks, pairs = [], []
-    for column in columns:
-        test = report_test(paired, [column], [f"as {label}" for label in column.cells.labels])
-        if test is not None:
-            checks.append(Check.of(f"'{column.name}' is reported {says}", [test]))
-    for a, b in combinations(columns, 2):
-        if a.cells.size * b.cells.size <= PAIR_CELLS:
-            words = [f"'{a.name}' and '{b.name}'"] * (a.cells.size * b.cells.size)
-            pairs.append(report_test(paired, [a, b], words))
-    tests = [test for test in pairs if test is not None]
-    if tests:
-        checks.append(Check.of(f"pairs of columns are reported {says}", tests))
-    whole = WholeRecords.of(paired)
-    if whole is not None:
-        scores = rng.random(whole.cells * SCORES).reshape(whole.cells, SCORES) - 0.5
-        name = "whole records are reported as the counts of the truth say"
-        checks.append(whole.check(name, scores, np.ones_like(scores)))
-    return checks + _repeat_checks(paired) if paired.copies > 1 else checks
-
-
-def _repeat_checks(paired: Paired) -> list[Check]:
-    """Whether the first two reports of a person are equal as often as independent ones are."""
-    tests = []
-    for column in paired.columns[:MOST_COLUMNS]:
-        try:
-            dense = paired.channel_of([column]).to_dense()
-        except NotLumpableError:
-            continue
-        chance = (dense**2).sum(axis=0)[column.truth[:: paired.copies]]
-        same = column.report[:: paired.copies] == column.report[1 :: paired.copies]
-        deviation, variance = same.sum() - chance.sum(), (chance * (1 - chance)).sum()
-        tests.append(ScoreTest.sums(deviation, variance, (f"'{column.name}'",)))
-    name = "reports of one person are equal no more often than by chance"
-    return [Check.of(name, tests)] if tests else []

@@ -19,9 +19,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.audit.agreement import MOST_COLUMNS, MOST_NUMBERS, Agreements, RowScores
+from sfumato.audit.limits import (
+    FEWEST_DRAWS,
+    LEAST_ROWS,
+    MOST_COLUMNS,
+    MOST_NUMBERS,
+    MOST_SETS,
+    MOST_TRUTHS,
+    NEIGHBOUR_ROWS,
+    REPEATS,
+)
 from sfumato.audit.paired import Paired, cells_of, judged_cells
-from sfumato.audit.score import Check, Floats, ScoreTest, counted
+from sfumato.audit.places import shifted, trait_tests
+from sfumato.audit.score import Agreements, Check, Floats, RowScores, ScoreTest, counted
 from sfumato.bits import Bits
 from sfumato.channels.channel import Dealt
 from sfumato.counting.in_memory import TableCounter
@@ -31,15 +41,7 @@ from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.registry import from_spec
 from sfumato.randomness import Keystream
 
-REPEATS = 8  # times that all records are perturbed again
-JOINT_CELLS = 256  # possible records up to which a report is held against whole records
-REPORT_CELLS = 4096  # values of a report's column that are counted one by one
-SURELY = 5.0  # standard errors by which an estimated probability is raised to be a bound
-FEWEST_DRAWS = 1000  # of a group, for its share to say anything
-ROUNDING = 1e-9
-MOST_SETS = 32  # of columns that single reports speak of
-MOST_TRUTHS = 64  # the most frequent true cells, whose reports are judged apart
-LEAST_ROWS = 50  # a true cell with fewer reports is not judged on its own
+ROUNDING = 1e-9  # of a logarithm
 
 
 def tally_checks(paired: Paired) -> list[Check]:
@@ -175,14 +177,14 @@ class Resampled:
 
     def _likeliest(self, repeats: list[NDArray[np.bool_]], alike: NDArray[np.intp]) -> float:
         """At least the probability of agreeing, whoever the person is: the largest share among the
-        holders of any value, and some standard errors.
+        holders of any value, and five standard errors.
         """
         agree, most = np.mean(repeats, axis=0), 0.0
         for group in (alike, *(truth for _, truth in self._cells)):
             draws = np.bincount(group) * len(repeats)
             large = draws >= FEWEST_DRAWS
             share = np.bincount(group, agree)[large] * len(repeats) / draws[large]
-            above = share + SURELY * np.sqrt(share * (1 - share) / draws[large])
+            above = share + 5 * np.sqrt(share * (1 - share) / draws[large])
             most = max(most, float(above.max(initial=0.0)))
         return min(1.0, most) if most else 1.0
 
@@ -210,7 +212,7 @@ class Resampled:
     def _joint(self) -> list[NDArray[np.bool_]] | None:
         """The same of whole records, where there are few."""
         paired = self.paired
-        if paired.private.cells > JOINT_CELLS or not paired.numbered:
+        if paired.private.cells > 256 or not paired.numbered:
             return None
         cells, truth = [a.cells() for a in paired.private], paired.records(paired.truths)
         try:
@@ -225,6 +227,25 @@ class Resampled:
             if not attribute.public:
                 yield attribute, [draw[place] for draw in self.draws]
 
+    def checks(self) -> tuple[list[Check], Floats]:
+        """Whether reports follow the channel, and a series of residuals, one a report."""
+        return tally_checks(self.paired), self.residuals()
+
+    def coin_checks(self) -> list[Check]:
+        """None: which coins a report was drawn by is not seen in other columns."""
+        return []
+
+    def neighbour_tests(self, found: Agreements | None) -> Iterator[ScoreTest]:
+        """Every column of the record before and of the record after."""
+        rows = min(self.paired.release.rows, NEIGHBOUR_ROWS)
+        columns = zip(self.paired.private, self.paired.truths, strict=True)
+        traits = [(judged_cells(a), column) for a, column in columns if not isinstance(a, Items)]
+        coded = [(cells, cells_of(cells, column)) for cells, column in traits]
+        for apart in (-1, 1):
+            here, there = shifted(rows, apart * self.paired.copies)
+            for cells, truth in coded:
+                yield from trait_tests(found, apart, here, cells, truth[there])
+
     def residuals(self) -> Floats:
         """A random score of each report less the mean of its repeats' scores."""
         totals = np.zeros((len(self.draws), self.paired.release.rows))
@@ -235,7 +256,7 @@ class Resampled:
                 total += column.to_dense() @ weights if baskets else weights[np.asarray(column)]
         return np.asarray(totals[0] - totals[1:].mean(axis=0))
 
-    def count_check(self) -> Check:
+    def count_checks(self) -> list[Check]:
         """Whether every kind of report comes as often as the mechanism makes it of these records,
         whichever report is whose.
         """
@@ -247,7 +268,7 @@ class Resampled:
             words = [f"'{attribute.name}' being {label}" for label in labels]
             tests.append(ScoreTest.sums(counts[0] - counts[1:].mean(axis=0), spread, words))
         name = "every kind of report comes as often as the mechanism makes it of these records"
-        return Check.of(name, tests)
+        return [Check.of(name, tests)]
 
 
 def _counts(
@@ -256,6 +277,6 @@ def _counts(
     """How often each value of a report's column, or item of a basket, comes in each draw."""
     if isinstance(attribute, Items):
         return attribute.labels, np.stack([column.counts() for column in columns])
-    cells = attribute.cells() if attribute.size <= REPORT_CELLS else judged_cells(attribute)
+    cells = attribute.cells() if attribute.size <= 4096 else judged_cells(attribute)
     codes = [cells_of(cells, column) for column in columns]
     return cells.labels, np.stack([np.bincount(code, minlength=cells.size) for code in codes])

@@ -4,21 +4,26 @@ release makes it.
 Every check has one shape. Given the truths, a sum of scores has a known mean and variance whoever
 the people are; it is taken at many places (rows, stretches, columns, pairs of items), and the least
 likely of them is judged, its p-value times the number of places (Bonferroni).
+
+The scores that are looked at everywhere are those of agreement: whether each report has the true
+value, beside the probability that it should. Given the truths, the deviations 1[agrees] - P(agrees)
+of a sound mechanism are independent, of mean 0 and known variance. So wherever in the file they add
+up, the mechanism lets the truth through there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-SPARSE = 10.0  # cells expected to hold fewer rows than this are judged together
-NORMAL = 100.0  # counts whose variance is at least this are judged by the normal distribution
+from sfumato.audit.limits import MOST_NUMBERS, NORMAL, SPARSE
+
 TINY = 1e-12  # a variance that is none
-ROUNDING = 1e-6  # a deviation that rounding explains
 TOO_FEW = "too few rows to tell"
 
 Floats = NDArray[np.float64]
@@ -93,6 +98,61 @@ class ScoreTest:
             return cls(np.log(np.ravel(p_values)), where)
 
 
+@dataclass(frozen=True, eq=False)
+class RowScores:
+    """A score a row, such as how much of something its report has true, with its mean and its
+    variance given the truth.
+    """
+
+    name: str
+    found: Floats
+    mean: Floats  # row by row, or one number where all have the same; so the variance
+    variance: Floats
+    most: float = 1.0  # how far one term can lie above its mean, and below
+    least: float = 1.0
+    top: float = 1.0  # what a report that is its record has
+
+    @classmethod
+    def of(cls, name: str, agree: NDArray[np.bool_], chance: Floats) -> RowScores:
+        """Whether something is so, and how likely it was."""
+        most, least = max(1 - float(chance.min()), 1e-9), float(chance.max())
+        return cls(name, agree.astype(np.float64), chance, chance * (1 - chance), most, least)
+
+    @cached_property
+    def left(self) -> Floats:
+        """What chance left: found less expected."""
+        return self.found - self.mean
+
+    @property
+    def rows(self) -> int:
+        return len(self.found)
+
+    def test(self, sums: Callable[[Floats], Floats], where: Where) -> ScoreTest:
+        """Whether the sums over some rows are as near to 0 as their variances say."""
+        return ScoreTest.sums(sums(self.left), sums(self.variance), where, self.most, self.least)
+
+    def total(self) -> ScoreTest:
+        """Whether all rows together have as much as they should."""
+        return self.test(np.sum, (self.name,))
+
+
+@dataclass(frozen=True, eq=False)
+class Agreements:
+    """What the reports of a release have true: everything at once, then column by column or item
+    by item.
+    """
+
+    whole: RowScores
+    parts: tuple[RowScores, ...]
+    unchanged: NDArray[np.bool_]  # whether the report is the record
+    staying: Floats  # at least the probability of that, row by row
+
+    @cached_property
+    def scores(self) -> tuple[RowScores, ...]:
+        """The whole and as many parts as can be followed through so many rows."""
+        return (self.whole, *self.parts)[: max(1, MOST_NUMBERS // max(1, self.whole.rows))]
+
+
 def bounded(
     deviation: ArrayLike, variance: ArrayLike, most: ArrayLike = 1.0, least: ArrayLike = 1.0
 ) -> Floats:
@@ -109,7 +169,7 @@ def bounded(
     ratio = bound * np.abs(t) / np.maximum(v, TINY)
     tail = np.log(2) - np.maximum(v, TINY) / bound**2 * ((1 + ratio) * np.log1p(ratio) - ratio)
     # A sum without variance cannot deviate at all, but for rounding.
-    certain = np.where(np.abs(t) > ROUNDING, -np.inf, 0.0)
+    certain = np.where(np.abs(t) > 1e-6, -np.inf, 0.0)
     return np.minimum(np.where(v > TINY, tail, certain), 0.0)
 
 
