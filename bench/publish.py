@@ -24,11 +24,10 @@ from bench.foundation import one_core
 from papers.li_sarkar import CENSUS_BINS, census_records, classified
 from sfumato.bits import Bits
 from sfumato.datasets.loaders import data_directory
-from sfumato.progress import silent
 from sfumato.publish.conditional import simple_bayes
 from sfumato.publish.exchange import Exchange, solve
 from sfumato.publish.greedy import _admissible, _classes, phase_one, phase_two
-from sfumato.publish.hide import HideReport, hide, largest_disclosure
+from sfumato.publish.hide import HideReport, frequent_counts, hide, largest_disclosure
 from sfumato.publish.owned import Keyed, records_of
 from sfumato.publish.restriction import Limits, Restriction
 from sfumato.publish.suppress import suppress
@@ -272,9 +271,7 @@ def blanking(data: Path, *, quick: bool) -> None:
 
 
 def _frequent_itemsets(bits: Bits, names: Sequence[str]) -> list[tuple[int, ...]]:
-    from sfumato.publish.hide import _frequent
-
-    return [items for items in _frequent(bits, names, RETAIL_COUNT, silent, "") if len(items) > 1]
+    return [items for items in frequent_counts(bits, names, RETAIL_COUNT) if len(items) > 1]
 
 
 if __name__ == "__main__":

@@ -17,8 +17,13 @@ from sfumato.bits import Bits
 from sfumato.domain import Domain, Items
 from sfumato.errors import DataError, FileError, ParameterError
 from sfumato.publish.hide import HIDING_METHODS, hide, largest_disclosure
-from sfumato.publish.removal import RULES_OF_REMOVAL, number_to_sanitise
-from sfumato.publish.restriction import Limits, Restriction, read_restrictions
+from sfumato.publish.restriction import (
+    RULES_OF_REMOVAL,
+    Limits,
+    Restriction,
+    number_to_sanitise,
+    read_restrictions,
+)
 from sfumato.randomness import seeded
 from sfumato.table import Table
 

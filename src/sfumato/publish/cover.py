@@ -27,8 +27,7 @@ from sfumato.bits import Bits
 from sfumato.errors import EstimationError
 from sfumato.progress import Progress, silent
 from sfumato.publish.limits import MOST_CHOICES, MOST_TRIED
-from sfumato.publish.removal import Entries
-from sfumato.publish.restriction import Restriction
+from sfumato.publish.restriction import Entries, Restriction
 from sfumato.randomness import Keystream
 
 __all__ = ["CountedItems", "cover"]

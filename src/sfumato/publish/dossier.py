@@ -25,7 +25,7 @@ BEWARE = (
 
 
 class Owned(Protocol):
-    """A result for an owner: it also says what can still be told after it."""
+    """A result for an owner: it also says what can still be learned after it."""
 
     @property
     def remains(self) -> Sequence[str]: ...

@@ -320,7 +320,7 @@ def _nearly(holdings: Holdings) -> list[int]:
 
 def _fits(holdings: Holdings, drift: int) -> bool:
     if unlimited_least_drift(holdings) > 2 * drift:
-        return False  # quickly told: no limit on guessing makes it less
+        return False  # quickly decided: no limit on guessing makes it less
     least = least_drift(holdings)
     return least is not None and least <= 2 * drift
 

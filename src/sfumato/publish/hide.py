@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +26,16 @@ from sfumato.progress import Progress, silent
 from sfumato.publish.cover import cover
 from sfumato.publish.limits import MOST_REPAIRS
 from sfumato.publish.owned import baskets_of
-from sfumato.publish.removal import (
+from sfumato.publish.restriction import (
     RULES_OF_REMOVAL,
     Entries,
+    Limits,
+    Restriction,
     Sensitive,
     number_to_sanitise,
+    patterns_of,
     remove,
 )
-from sfumato.publish.restriction import Limits, Restriction, patterns_of
 from sfumato.randomness import Keystream, drawing
 from sfumato.renderers.picture import bars
 from sfumato.result import Record, Result
@@ -199,7 +202,7 @@ class HideRelease(Result):
 
     @property
     def remains(self) -> tuple[str, ...]:
-        """What can still be told, in sentences."""
+        """What can still be learned, in sentences."""
         found = sum(one.found_after for one in self.report.patterns)
         return (
             *self.report.notes,
@@ -218,40 +221,6 @@ class HideRelease(Result):
         names, pairs = self.table.domain.attributes[0].labels, self.removed
         left = zip(pairs.rows, pairs.items, strict=True)
         return {"removed": [[int(row) + 1, names[item]] for row, item in left]}
-
-
-@dataclass(frozen=True)
-class _Hiding:
-    """What is asked of one hiding."""
-
-    method: str
-    disclosure: float | None
-    margin: int
-    limits: Limits
-    seconds: float
-
-    def check(self, restrictions: Sequence[Restriction]) -> None:
-        """Refuse what makes no sense for these restrictions."""
-        if not isinstance(self.method, str) or self.method not in HIDING_METHODS:
-            raise ParameterError(
-                f"no hiding method {shown(self.method)}",
-                hint=f"use one of {', '.join(HIDING_METHODS)}",
-            )
-        if self.disclosure is not None:
-            check_number("disclosure", self.disclosure)
-        if self.disclosure is not None and not 0 <= self.disclosure <= 1:
-            raise ParameterError(
-                f"disclosure={self.disclosure:g} lies outside [0, 1]; it is the share ψ left alone"
-            )
-        if self.margin and self.method != "cover":
-            raise ParameterError(
-                f"a margin is for the method cover; {self.method} goes by the disclosure",
-                hint="leave the margin out, or use cover",
-            )
-        if self.limits.min_confidence is None and any(r.consequent for r in restrictions):
-            raise ParameterError(
-                "to hide a rule, say from which confidence on it holds", hint="give min_confidence"
-            )
 
 
 @checked
@@ -292,44 +261,30 @@ def hide(
     bits, names = as_bits(table.columns[0]), table.domain.attributes[0].labels
     restrictions = patterns_of(patterns, names)
     limits = Limits.stated(bits.rows, min_support, min_count, min_confidence)
-    hiding = _Hiding(method, disclosure, margin_baskets(margin, limits.min_count), limits, seconds)
-    hiding.check(restrictions)
-    _check_occurring(bits, names, restrictions)
-    active = [restriction for restriction in restrictions if restriction.holds(bits, limits)]
-    before = _frequent(bits, names, limits.min_count, progress, "the true baskets")
-    lawful = _lawful(before, active)
+    deep = margin_baskets(margin, limits.min_count)
+    hiding = _Hiding(
+        bits, names, restrictions, limits, method, disclosure, deep, seconds, drawing(rng), progress
+    )
+    progress("mining the true baskets", None)
+    before = frequent_counts(bits, names, limits.min_count)
+    lawful = hiding.lawful(before)
     chosen = time.perf_counter()
-    progress(f"hiding {len(active)} patterns by {method}", 0.0)
-    removed = _removed(bits, active, lawful, hiding, drawing(rng), progress)
+    progress(f"hiding {len(hiding.active)} patterns by {method}", 0.0)
+    removed = hiding.removed(lawful)
     released = remove(bits, removed)
     hiding_seconds = time.perf_counter() - chosen
-    after = _frequent(released, names, limits.min_count, progress, "the released baskets")
-    held = [_outcome(r, bits, released, limits, names) for r in restrictions]
-    outcomes = _with_company(held, restrictions, released, names, limits, progress)
-    report = _report(hiding, bits, removed, (before, after, lawful), outcomes, names)
-    seconds = time.perf_counter() - started
-    report = replace(report, seconds=seconds, hiding_seconds=hiding_seconds)
-    return HideRelease(Table(table.domain, (released,)), report, removed)
-
-
-def _report(
-    hiding: _Hiding,
-    bits: Bits,
-    removed: Entries,
-    mined: tuple[Counted, Counted, Counted],  # before, after, lawful
-    outcomes: tuple[Hidden, ...],
-    names: Sequence[str],
-) -> HideReport:
-    before, after, lawful = mined
+    progress("mining the released baskets", None)
+    after = frequent_counts(released, names, limits.min_count)
+    outcomes = hiding.outcomes(released)
     lost = [items for items in lawful if items not in after]
-    secrets = sum(outcome.found_before for outcome in outcomes)
-    return HideReport(
-        method=hiding.method,
-        disclosure=hiding.disclosure,
-        margin=hiding.margin,
+    secrets = [outcome for outcome in outcomes if outcome.found_before]
+    report = HideReport(
+        method=method,
+        disclosure=disclosure,
+        margin=deep,
         rows=bits.rows,
-        min_count=hiding.limits.min_count,
-        hiding_failure=sum(o.found_after and o.found_before for o in outcomes) / max(1, secrets),
+        min_count=limits.min_count,
+        hiding_failure=sum(each.found_after for each in secrets) / max(1, len(secrets)),
         misses_cost=len(lost) / max(1, len(lawful)),
         artifactual=sum(items not in before for items in after) / max(1, len(after)),
         dissimilarity=len(removed) / max(1, int(bits.counts().sum())),
@@ -340,10 +295,186 @@ def _report(
         lawful=len(lawful),
         patterns=outcomes,
         lost=tuple(tuple(names[item] for item in items) for items in lost),
-        seconds=0.0,
-        hiding_seconds=0.0,
-        notes=_notes(outcomes, hiding.limits),
+        seconds=time.perf_counter() - started,
+        hiding_seconds=hiding_seconds,
+        notes=hiding.notes(outcomes),
     )
+    return HideRelease(Table(table.domain, (released,)), report, removed)
+
+
+@dataclass(frozen=True, eq=False)
+class _Hiding:
+    """True baskets, what must not be found in them, and how it is hidden."""
+
+    bits: Bits
+    names: Sequence[str]
+    restrictions: Sequence[Restriction]
+    limits: Limits
+    method: str
+    disclosure: float | None
+    margin: int
+    seconds: float
+    rng: Keystream
+    progress: Progress
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.method, str) or self.method not in HIDING_METHODS:
+            raise ParameterError(
+                f"no hiding method {shown(self.method)}",
+                hint=f"use one of {', '.join(HIDING_METHODS)}",
+            )
+        if self.disclosure is not None:
+            check_number("disclosure", self.disclosure)
+            if not 0 <= self.disclosure <= 1:
+                raise ParameterError(
+                    f"disclosure={self.disclosure:g} lies outside [0, 1]; it is the share ψ left "
+                    "alone"
+                )
+        if self.margin and self.method != "cover":
+            raise ParameterError(
+                f"a margin is for the method cover; {self.method} goes by the disclosure",
+                hint="leave the margin out, or use cover",
+            )
+        if self.limits.min_confidence is None and any(r.consequent for r in self.restrictions):
+            raise ParameterError(
+                "to hide a rule, say from which confidence on it holds", hint="give min_confidence"
+            )
+        never = [r.named(self.names) for r in self.restrictions if not len(r.holders(self.bits))]
+        if never:
+            raise DataError(
+                f"{len(never)} pattern(s) never occur in these baskets: {'; '.join(never)}",
+                hint="remove them from the file",
+            )
+
+    @cached_property
+    def active(self) -> list[Restriction]:
+        """What a miner would find."""
+        return [each for each in self.restrictions if each.holds(self.bits, self.limits)]
+
+    def lawful(self, frequent: Counted) -> Counted:
+        """The frequent itemsets that contain no secret itemset."""
+        secret = [set(each.items) for each in self.active if not each.consequent]
+        return {
+            items: count
+            for items, count in frequent.items()
+            if not any(part <= set(items) for part in secret)
+        }
+
+    def removed(self, lawful: Counted) -> Entries:
+        """What is taken out of which baskets."""
+        if not self.active:
+            return Entries.joined([])
+        if self.method == "cover":
+            return self._covered(list(lawful))
+        sensitive = Sensitive.find(self.bits, self.active, self.rng)
+        share = self.disclosure or 0.0
+        numbers = [number_to_sanitise(len(rows), share) for rows in sensitive.holders]
+        return RULES_OF_REMOVAL[self.method](self.bits, sensitive, numbers)
+
+    def _covered(self, lawful: Sequence[tuple[int, ...]]) -> Entries:
+        """The search for few losses, repeated where hiding one restriction took antecedents away
+        from a rule and so raised its confidence again.
+        """
+        active, limits, released = self.active, self.limits, self.bits
+        sensitive = Sensitive.find(released, active, self.rng)
+        share = 1.0 if self.disclosure is None else self.disclosure
+        caps = [math.floor(share * len(each.holders(released)) + 1e-9) for each in active]
+        depth = self.margin + self.rng.below(self.margin + 1, len(active)).astype(int)
+        parts: list[Entries] = []
+        for _ in range(MOST_REPAIRS):
+            left = [
+                max(0, min(each.most_left(released, limits) - below, cap))
+                for each, below, cap in zip(active, depth.tolist(), caps, strict=True)
+            ]
+            held = [len(holders) for holders in sensitive.holders]
+            if all(have <= most for have, most in zip(held, left, strict=True)):
+                break
+            # What each of the simple rules would remove so that no more is left of a restriction.
+            numbers = [max(0, have - most) for have, most in zip(held, left, strict=True)]
+            counted = [(each, _count(released, each)) for each in lawful]
+            found = cover(
+                released,
+                active,
+                left,
+                [one for one in counted if one[1] >= limits.min_count],
+                limits.min_count,
+                self.rng,
+                starts=[rule(released, sensitive, numbers) for rule in RULES_OF_REMOVAL.values()],
+                seconds=self.seconds,
+                progress=self.progress,
+            )
+            parts.append(found)
+            released = remove(released, found)
+            sensitive = Sensitive.find(released, active, self.rng)
+        return Entries.joined(parts)
+
+    def outcomes(self, released: Bits) -> tuple[Hidden, ...]:
+        """Each restriction before and after, those hidden within a tenth below the threshold with
+        the number of itemsets that stand beside them there.
+        """
+        true, limits = self.bits, self.limits
+        found = [
+            Hidden(
+                each.named(self.names),
+                len(each.holders(true)),
+                len(each.holders(released)),
+                each.holds(true, limits),
+                each.holds(released, limits),
+                each.confidence(true),
+                each.confidence(released),
+                each.reverse_confidence(true),
+                each.reverse_confidence(released),
+            )
+            for each in self.restrictions
+        ]
+        near = {
+            place: outcome.count_after
+            for place, outcome in enumerate(found)
+            if 0.9 * limits.min_count <= outcome.count_after < limits.min_count
+            and not self.restrictions[place].consequent
+            and outcome.found_before
+        }
+        if not near:
+            return tuple(found)
+        longest = max(len(self.restrictions[place].items) for place in near)
+        self.progress("mining a little below the threshold", None)
+        try:
+            lower = frequent_counts(released, self.names, min(near.values()), longest)
+        except SfumatoError:  # too many itemsets to be listed: nothing stands alone among them
+            return tuple(found)
+        secret = {each.items for each in self.restrictions}
+        beside = np.array(
+            [
+                count
+                for items, count in lower.items()
+                if len(items) > 1 and items not in secret and count < limits.min_count
+            ]
+        )
+        for place, count in near.items():
+            found[place] = replace(found[place], company=int((beside >= count).sum()))
+        return tuple(found)
+
+    def notes(self, outcomes: Sequence[Hidden]) -> tuple[str, ...]:
+        """What must not be overlooked of the patterns."""
+        least, limits = self.limits.min_confidence or 0.0, self.limits
+        absent = [
+            f"'{each.pattern}' is not found even in the true baskets"
+            for each in outcomes
+            if not each.found_before
+        ]
+        alone = [
+            f"'{each.pattern}' stands alone just below the threshold ({each.count_after:,} of "
+            f"{limits.min_count:,}): mining a little lower shows it; a margin hides it deeper"
+            for each in outcomes
+            if each.company == 0
+        ]
+        lost = [
+            f"'{each.pattern}' read backwards, which is no secret, falls below the confidence of "
+            f"{least:g} too"
+            for each in outcomes
+            if (each.reverse_after or 0.0) < least <= (each.reverse_before or 0.0)
+        ]
+        return (*absent, *alone, *lost)
 
 
 def hide_disclosures(
@@ -395,195 +526,17 @@ def largest_disclosure(bits: Bits, restrictions: Sequence[Restriction], limits: 
     return min(1.0, *shares) if shares else 1.0
 
 
-def _check_occurring(bits: Bits, names: Sequence[str], restrictions: Sequence[Restriction]) -> None:
-    never = [
-        restriction.named(names)
-        for restriction in restrictions
-        if not len(restriction.holders(bits))
-    ]
-    if never:
-        listed = "; ".join(never)
-        raise DataError(
-            f"{len(never)} pattern(s) never occur in these baskets: {listed}",
-            hint="remove them from the file",
-        )
-
-
-def _removed(
-    bits: Bits,
-    active: Sequence[Restriction],
-    lawful: Counted,
-    hiding: _Hiding,
-    rng: Keystream,
-    progress: Progress,
-) -> Entries:
-    if not active:
-        return Entries.joined([])
-    if hiding.method == "cover":
-        return _covered(bits, active, list(lawful), hiding, rng, progress)
-    sensitive = Sensitive.find(bits, active, rng)
-    numbers = [
-        number_to_sanitise(len(rows), hiding.disclosure or 0.0) for rows in sensitive.holders
-    ]
-    return RULES_OF_REMOVAL[hiding.method](bits, sensitive, numbers)
-
-
-def _covered(
-    bits: Bits,
-    active: Sequence[Restriction],
-    lawful: Sequence[tuple[int, ...]],
-    hiding: _Hiding,
-    rng: Keystream,
-    progress: Progress,
-) -> Entries:
-    """Repeated where hiding one restriction took antecedents away from a rule and so raised its
-    confidence again.
-    """
-    limits, disclosure = hiding.limits, hiding.disclosure
-    sensitive = Sensitive.find(bits, active, rng)
-    share = 1.0 if disclosure is None else disclosure
-    caps = [math.floor(share * len(restriction.holders(bits)) + 1e-9) for restriction in active]
-    depth = hiding.margin + rng.below(hiding.margin + 1, len(active)).astype(int)
-    released = bits
-    parts: list[Entries] = []
-    for _ in range(MOST_REPAIRS):
-        left = [
-            max(0, min(r.most_left(released, limits) - below, cap))
-            for r, below, cap in zip(active, depth.tolist(), caps, strict=True)
-        ]
-        if all(len(r.holders(released)) <= most for r, most in zip(active, left, strict=True)):
-            break
-        counted = [(each, _count(released, each)) for each in lawful]
-        found = cover(
-            released,
-            active,
-            left,
-            [one for one in counted if one[1] >= limits.min_count],
-            limits.min_count,
-            rng,
-            starts=_starts(released, sensitive, left),
-            seconds=hiding.seconds,
-            progress=progress,
-        )
-        parts.append(found)
-        released = remove(released, found)
-        sensitive = Sensitive.find(released, active, rng)
-    return Entries.joined(parts)
-
-
-def _starts(bits: Bits, sensitive: Sensitive, left: Sequence[int]) -> list[Entries]:
-    """What each of the simple rules would remove so that no more is left of a restriction."""
-    held = [len(holders) for holders in sensitive.holders]
-    numbers = [max(0, have - most) for have, most in zip(held, left, strict=True)]
-    return [rule(bits, sensitive, numbers) for rule in RULES_OF_REMOVAL.values()]
-
-
 def _count(bits: Bits, items: Sequence[int]) -> int:
     return int(np.bitwise_count(np.bitwise_and.reduce(bits.words[list(items)], axis=0)).sum())
 
 
-def _frequent(
-    bits: Bits,
-    names: Sequence[str],
-    min_count: int,
-    progress: Progress,
-    what: str,
-    longest: int | None = None,
+def frequent_counts(
+    bits: Bits, names: Sequence[str], min_count: int, longest: int | None = None
 ) -> Counted:
     """Every frequent itemset and its count."""
-    progress(f"mining {what}", None)
-    supports = FlippedSupports(bits, tuple(names))
     if bits.rows < min_count:
         return {}
+    supports = FlippedSupports(bits, tuple(names))
     found = frequent_itemsets(supports, min_count=min_count, max_length=longest)
     items = found.kept.items(found.chosen, range(len(names)))
     return dict(zip(items, np.rint(found.count).astype(int).tolist(), strict=True))
-
-
-def _lawful(frequent: Counted, restrictions: Sequence[Restriction]) -> Counted:
-    """The frequent itemsets that contain no secret itemset."""
-    secret = [set(restriction.items) for restriction in restrictions if not restriction.consequent]
-    return {
-        items: count
-        for items, count in frequent.items()
-        if not any(part <= set(items) for part in secret)
-    }
-
-
-def _outcome(
-    restriction: Restriction, true: Bits, released: Bits, limits: Limits, names: Sequence[str]
-) -> Hidden:
-    return Hidden(
-        restriction.named(names),
-        len(restriction.holders(true)),
-        len(restriction.holders(released)),
-        restriction.holds(true, limits),
-        restriction.holds(released, limits),
-        restriction.confidence(true),
-        restriction.confidence(released),
-        restriction.reverse_confidence(true),
-        restriction.reverse_confidence(released),
-    )
-
-
-def _with_company(
-    outcomes: Sequence[Hidden],
-    restrictions: Sequence[Restriction],
-    released: Bits,
-    names: Sequence[str],
-    limits: Limits,
-    progress: Progress,
-) -> tuple[Hidden, ...]:
-    """The outcomes with the number of itemsets that stand beside each pattern that is hidden within
-    a tenth below the threshold.
-    """
-    near = {
-        place: outcome.count_after
-        for place, (outcome, restriction) in enumerate(zip(outcomes, restrictions, strict=True))
-        if 0.9 * limits.min_count <= outcome.count_after < limits.min_count
-        and not restriction.consequent
-        and outcome.found_before
-    }
-    if not near:
-        return tuple(outcomes)
-    longest = max(len(restrictions[place].items) for place in near)
-    try:
-        lower = _frequent(
-            released, names, min(near.values()), progress, "a little below the threshold", longest
-        )
-    except SfumatoError:  # too many itemsets there to be listed: nothing stands alone among them
-        return tuple(outcomes)
-    secret = {restriction.items for restriction in restrictions}
-    beside = np.array(
-        [
-            count
-            for each, count in lower.items()
-            if len(each) > 1 and each not in secret and count < limits.min_count
-        ]
-    )
-    return tuple(
-        replace(outcome, company=int((beside >= near[place]).sum())) if place in near else outcome
-        for place, outcome in enumerate(outcomes)
-    )
-
-
-def _notes(outcomes: Sequence[Hidden], limits: Limits) -> tuple[str, ...]:
-    absent = [
-        f"'{outcome.pattern}' is not found even in the true baskets"
-        for outcome in outcomes
-        if not outcome.found_before
-    ]
-    alone = [
-        f"'{outcome.pattern}' stands alone just below the threshold ({outcome.count_after:,} of "
-        f"{limits.min_count:,}): mining a little lower shows it; a margin hides it deeper"
-        for outcome in outcomes
-        if outcome.company == 0
-    ]
-    least = limits.min_confidence or 0.0
-    lost = [
-        f"'{outcome.pattern}' read backwards, which is no secret, falls below the confidence of "
-        f"{least:g} too"
-        for outcome in outcomes
-        if (outcome.reverse_after or 0.0) < least <= (outcome.reverse_before or 0.0)
-    ]
-    return (*absent, *alone, *lost)

@@ -186,7 +186,7 @@ class Identification(Result):
 
     @property
     def remains(self) -> tuple[str, ...]:
-        """What can still be told, in sentences."""
+        """What can still be learned, in sentences."""
         return (
             f"{self.risk.identifiable:,} of {self.risk.records:,} records have keys that determine "
             f"{self.confidential[-1]}; nothing was changed.",

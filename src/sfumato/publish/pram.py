@@ -5,7 +5,7 @@ can be analysed as it is, under a promised γ.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -207,7 +207,7 @@ class PramRelease(ReleasedRecords):
 
     @property
     def remains(self) -> tuple[str, ...]:
-        """What can still be told, in sentences."""
+        """What can still be learned, in sentences."""
         found = [
             f"All replaced columns together: gamma {self.guarantee.gamma_words}. The "
             "matrices are made from the counts of the table and are described by them."
@@ -276,16 +276,21 @@ def pram(
     reports: list[PramReport] = []
     shown: dict[str, Codes] = {}
     guarantee = Guarantee(1)
+
+    def matrix(counts: NDArray[np.int64]) -> InvariantMatrix:
+        if gamma is not None:
+            return InvariantMatrix.promising(counts, gamma)
+        return InvariantMatrix.keeping(counts, float(keep or 0.0))
+
     for place, (view, (attribute, codes, parts)) in enumerate(zip(views, targets, strict=True)):
         progress(f"replacing {attribute.name}", place / len(targets))
-        matrices = _matrices(attribute.name, codes, columns_of(keyed.table, strata), gamma, keep)
-        drawn = _drawn(codes, matrices, draw)
+        replacement = _Replacement.of(keyed, (attribute, codes), strata, matrix)
+        drawn = replacement.draw(draw)
         two_way = two_way_changes(keyed, codes, drawn)
-        notes = _not_the_best(matrices) if gamma is not None else ()
-        reports.append(_report(attribute, codes, drawn, matrices, strata, two_way, notes))
+        reports.append(replacement.report(drawn, two_way, best=gamma is not None))
         released = (part[drawn].astype(np.int32) for part in parts)
         shown |= dict(zip(view, released, strict=True))
-        guarantee = guarantee.compose(_guarantee(matrices))
+        guarantee = guarantee.compose(replacement.guarantee)
     return PramRelease(
         *keyed.released(shown),
         guarantee,
@@ -304,6 +309,129 @@ class _Stratum:
     matrix: InvariantMatrix
 
 
+@dataclass(frozen=True, eq=False)
+class _Replacement:
+    """A column, or several as one, and the matrix of every stratum, made from its own counts."""
+
+    attribute: Distinct
+    codes: Codes
+    within: tuple[str, ...]
+    strata: tuple[_Stratum, ...]
+
+    @classmethod
+    def of(
+        cls,
+        keyed: Keyed,
+        target: tuple[Distinct, Codes],
+        within: tuple[str, ...],
+        matrix: Callable[[NDArray[np.int64]], InvariantMatrix],
+    ) -> _Replacement:
+        """The matrices, unless they would be too large or too many to make."""
+        attribute, codes = target
+        columns = columns_of(keyed.table, within)
+        number = patterns(columns) if columns else np.zeros(len(codes), dtype=np.int64)
+        order = np.argsort(number, kind="stable")
+        parts = np.split(order, np.flatnonzero(np.diff(number[order])) + 1)
+        if len(parts) > MOST_STRATA:
+            raise ParameterError(
+                f"{len(parts):,} strata are too many to keep the counts of (at most "
+                f"{MOST_STRATA:,})",
+                hint="name fewer or coarser columns to stay within",
+            )
+        counted = [np.unique(codes[rows], return_counts=True) for rows in parts]
+        entries = sum(len(values) ** 2 for values, _ in counted)
+        if entries > MOST_ENTRIES:
+            raise ParameterError(
+                f"the matrices of {len(parts):,} strata of '{attribute.name}' have {entries:,} "
+                f"entries, and {MOST_ENTRIES:,} at most are made",
+                hint="name fewer or coarser columns to stay within, or cut numbers into ranges "
+                "(--bin)",
+            )
+        strata = [
+            _Stratum(rows, values.astype(np.intp), matrix(counts))
+            for rows, (values, counts) in zip(parts, counted, strict=True)
+        ]
+        return cls(attribute, codes, within, tuple(strata))
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """That of the stratum which promises least."""
+        return max(stratum.matrix.guarantee for stratum in self.strata)
+
+    def draw(self, rng: Keystream) -> Codes:
+        """A shown code for every record."""
+        drawn = self.codes.copy()
+        for stratum in self.strata:
+            local = np.searchsorted(stratum.values, self.codes[stratum.rows])
+            drawn[stratum.rows] = stratum.values[stratum.matrix.draw(local, rng)]
+        return drawn
+
+    def report(self, drawn: Codes, two_way: dict[str, float], *, best: bool) -> PramReport:
+        """What was done; `best` says that the matrix which leaves most records alone was wanted."""
+        attribute, rows = self.attribute, len(self.codes)
+        joint = np.zeros((attribute.size, attribute.size))  # (shown, true), expected
+        variance = np.zeros(attribute.size)
+        informed, worst = 0.0, list[ShownValue]()
+        for stratum in self.strata:
+            expected = stratum.matrix.joint()
+            joint[np.ix_(stratum.values, stratum.values)] += expected
+            variance[stratum.values] += stratum.matrix.variance()
+            informed += float(expected.max(axis=1).sum())
+            worst.append(_worst(expected, [attribute.values[code] for code in stratum.values]))
+        true, shown = (np.bincount(each, minlength=attribute.size) for each in (self.codes, drawn))
+        errors = np.sqrt(variance).tolist()
+        counts = zip(attribute.values, true.tolist(), shown.tolist(), errors, strict=True)
+        return PramReport(
+            column=attribute.name,
+            within=self.within,
+            strata=len(self.strata),
+            records=rows,
+            gamma=rounded_up(self.guarantee.gamma),
+            kept=float(np.trace(joint) / rows),
+            changed=int((drawn != self.codes).sum()),
+            moved=float(np.abs(joint.sum(axis=1) - true).max()),
+            fixed=sum(len(stratum.rows) for stratum in self.strata if len(stratum.values) == 1),
+            counts=tuple(ValueCount(*each) for each in counts),
+            two_way=two_way,
+            baseline=float(true.max() / rows),
+            informed=informed / rows,
+            worst=max(worst, key=lambda one: one.posterior),
+            notes=tuple(self._notes(best=best)),
+        )
+
+    def _notes(self, *, best: bool) -> Iterator[str]:
+        alone = [stratum for stratum in self.strata if len(stratum.values) == 1]
+        if alone and self.within:
+            records = sum(len(stratum.rows) for stratum in alone)
+            yield (
+                f"{records:,} records are in {len(alone):,} strata of {' × '.join(self.within)} "
+                "that hold one value only: nothing is replaced there, and the value is disclosed"
+            )
+        most = max(len(stratum.values) for stratum in self.strata)
+        if best and most > MOST_BEST_VALUES:
+            yield (
+                f"of more than {MOST_BEST_VALUES} values (here {most:,}) the matrix that leaves "
+                "most records alone is not looked for: with rare values merged, or numbers in "
+                "ranges, far more would show the truth"
+            )
+
+
+def _worst(joint: NDArray[np.float64], values: Sequence[Any]) -> ShownValue:
+    """The shown value that tells most about the true one, by how many records are expected to show
+    each value and truly have each.
+    """
+    share = joint / joint.sum(axis=1, keepdims=True)
+    place = int(share.max(axis=1).argmax())
+    likeliest = int(share[place].argmax())
+    return ShownValue(
+        values[place],
+        round(joint[place].sum()),
+        values[likeliest],
+        float(share[place, likeliest]),
+        float(share[place, place]),
+    )
+
+
 def _check_values(column: Distinct) -> None:
     """Refuse a column whose matrix would be too large to make."""
     if column.size <= MOST_VALUES:
@@ -316,132 +444,4 @@ def _check_values(column: Distinct) -> None:
         f'bins={{"{name}": "frequency:20"}}'
         if numbers_of(column) is not None
         else "merge rare values, or replace columns on their own, not jointly",
-    )
-
-
-def _matrices(
-    name: str, codes: Codes, strata: Sequence[Codes], gamma: Gamma | None, keep: float | None
-) -> list[_Stratum]:
-    """The matrix of every stratum, made from its own counts."""
-    number = patterns(strata) if strata else np.zeros(len(codes), dtype=np.int64)
-    order = np.argsort(number, kind="stable")
-    parts = np.split(order, np.flatnonzero(np.diff(number[order])) + 1)
-    if len(parts) > MOST_STRATA:
-        raise ParameterError(
-            f"{len(parts):,} strata are too many to keep the counts of (at most {MOST_STRATA:,})",
-            hint="name fewer or coarser columns to stay within",
-        )
-    counted = [np.unique(codes[rows], return_counts=True) for rows in parts]
-    entries = sum(len(values) ** 2 for values, _ in counted)
-    if entries > MOST_ENTRIES:
-        raise ParameterError(
-            f"the matrices of {len(parts):,} strata of '{name}' have {entries:,} entries, "
-            f"and {MOST_ENTRIES:,} at most are made",
-            hint="name fewer or coarser columns to stay within, or cut numbers into ranges (--bin)",
-        )
-    found = []
-    for rows, (values, counts) in zip(parts, counted, strict=True):
-        matrix = (
-            InvariantMatrix.promising(counts, gamma)
-            if gamma is not None
-            else InvariantMatrix.keeping(counts, float(keep or 0.0))
-        )
-        found.append(_Stratum(rows, values.astype(np.intp), matrix))
-    return found
-
-
-def _drawn(codes: Codes, strata: Sequence[_Stratum], rng: Keystream) -> Codes:
-    drawn = codes.copy()
-    for stratum in strata:
-        local = np.searchsorted(stratum.values, codes[stratum.rows])
-        drawn[stratum.rows] = stratum.values[stratum.matrix.draw(local, rng)]
-    return drawn
-
-
-def _guarantee(strata: Sequence[_Stratum]) -> Guarantee:
-    """That of the stratum which promises least."""
-    return max(stratum.matrix.guarantee for stratum in strata)
-
-
-def _report(
-    attribute: Distinct,
-    codes: Codes,
-    drawn: Codes,
-    strata: Sequence[_Stratum],
-    within: tuple[str, ...],
-    two_way: dict[str, float],
-    notes: tuple[str, ...],
-) -> PramReport:
-    joint = np.zeros((attribute.size, attribute.size))  # (shown, true), expected
-    variance = np.zeros(attribute.size)
-    informed = 0.0
-    for stratum in strata:
-        expected = stratum.matrix.joint()
-        joint[np.ix_(stratum.values, stratum.values)] += expected
-        variance[stratum.values] += stratum.matrix.variance()
-        informed += float(expected.max(axis=1).sum())
-    true, shown = (np.bincount(each, minlength=attribute.size) for each in (codes, drawn))
-    alone = [stratum for stratum in strata if len(stratum.values) == 1]
-    errors = np.sqrt(variance).tolist()
-    counts = zip(attribute.values, true.tolist(), shown.tolist(), errors, strict=True)
-    rows = len(codes)
-    return PramReport(
-        column=attribute.name,
-        within=within,
-        strata=len(strata),
-        records=rows,
-        gamma=rounded_up(_guarantee(strata).gamma),
-        kept=float(np.trace(joint) / rows),
-        changed=int((drawn != codes).sum()),
-        moved=float(np.abs(joint.sum(axis=1) - true).max()),
-        fixed=sum(len(stratum.rows) for stratum in alone),
-        counts=tuple(ValueCount(*each) for each in counts),
-        two_way=two_way,
-        baseline=float(true.max() / rows),
-        informed=informed / rows,
-        worst=_worst(strata, attribute),
-        notes=_notes(alone, within) + notes,
-    )
-
-
-def _worst(strata: Sequence[_Stratum], column: Distinct) -> ShownValue:
-    """The shown value, in whichever stratum, that tells most about the true one."""
-    best: ShownValue | None = None
-    for stratum in strata:
-        joint = stratum.matrix.joint()
-        share = joint / joint.sum(axis=1, keepdims=True)
-        place = int(share.max(axis=1).argmax())
-        likeliest = int(share[place].argmax())
-        found = ShownValue(
-            column.values[stratum.values[place]],
-            round(joint[place].sum()),
-            column.values[stratum.values[likeliest]],
-            float(share[place, likeliest]),
-            float(share[place, place]),
-        )
-        if best is None or found.posterior > best.posterior:
-            best = found
-    assert best is not None
-    return best
-
-
-def _notes(alone: Sequence[_Stratum], within: tuple[str, ...]) -> tuple[str, ...]:
-    if not alone or not within:
-        return ()
-    records = sum(len(stratum.rows) for stratum in alone)
-    return (
-        f"{records:,} records are in {len(alone):,} strata of {' × '.join(within)} that hold one "
-        "value only: nothing is replaced there, and the value is told",
-    )
-
-
-def _not_the_best(strata: Sequence[_Stratum]) -> tuple[str, ...]:
-    """That some matrices are not those which leave most records alone, where they are not."""
-    most = max(len(stratum.values) for stratum in strata)
-    if most <= MOST_BEST_VALUES:
-        return ()
-    return (
-        f"of more than {MOST_BEST_VALUES} values (here {most:,}) the matrix that leaves most "
-        "records alone is not looked for: with rare values merged, or numbers in ranges, far more "
-        "would show the truth",
     )

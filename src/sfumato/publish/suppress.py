@@ -69,8 +69,8 @@ class SuppressReport(Record):
             f"were in groups of fewer than {self.k})"
         )
         still = [
-            (f"{name} still told", f"{told:,} records whose whole group has one value")
-            for name, told in self.still_told.items()
+            (f"{name} still disclosed", f"{records:,} records whose whole group has one value")
+            for name, records in self.still_told.items()
         ]
         return View(
             "Local suppression",
@@ -138,15 +138,16 @@ class SuppressRelease(ReleasedRecords):
 
     @property
     def remains(self) -> tuple[str, ...]:
-        """What can still be told, in sentences."""
+        """What can still be learned, in sentences."""
         smallest = self.report.smallest_after
         return (
             f"Whoever knows the keys of a person finds {smallest} records or more that fit them: "
             "who it is stays open, what they share does not.",
             *(
-                f"{told:,} records are in groups that all have one value of {name}: it is told."
-                for name, told in self.report.still_told.items()
-                if told
+                f"{records:,} records are in groups that all have one value of {name}: it is "
+                "disclosed."
+                for name, records in self.report.still_told.items()
+                if records
             ),
         )
 

@@ -250,7 +250,7 @@ class SwapRelease(ReleasedRecords):
 
     @property
     def remains(self) -> tuple[str, ...]:
-        """What can still be told, in sentences."""
+        """What can still be learned, in sentences."""
         found = [*self.notes]
         for report in self.reports:
             found += report.notes
