@@ -273,32 +273,9 @@ def hide(
     removed = hiding.removed(lawful)
     released = remove(bits, removed)
     hiding_seconds = time.perf_counter() - chosen
-    progress("mining the released baskets", None)
-    after = frequent_counts(released, names, limits.min_count)
-    outcomes = hiding.outcomes(released)
-    lost = [items for items in lawful if items not in after]
-    secrets = [outcome for outcome in outcomes if outcome.found_before]
-    report = HideReport(
-        method=method,
-        disclosure=disclosure,
-        margin=deep,
-        rows=bits.rows,
-        min_count=limits.min_count,
-        hiding_failure=sum(each.found_after for each in secrets) / max(1, len(secrets)),
-        misses_cost=len(lost) / max(1, len(lawful)),
-        artifactual=sum(items not in before for items in after) / max(1, len(after)),
-        dissimilarity=len(removed) / max(1, int(bits.counts().sum())),
-        changed_transactions=len(np.unique(removed.rows)),
-        removed=len(removed),
-        frequent_before=len(before),
-        frequent_after=len(after),
-        lawful=len(lawful),
-        patterns=outcomes,
-        lost=tuple(tuple(names[item] for item in items) for items in lost),
-        seconds=time.perf_counter() - started,
-        hiding_seconds=hiding_seconds,
-        notes=hiding.notes(outcomes),
-    )
+    report = hiding.report(before, lawful, removed, released)
+    seconds = time.perf_counter() - started
+    report = replace(report, seconds=seconds, hiding_seconds=hiding_seconds)
     return HideRelease(Table(table.domain, (released,)), report, removed)
 
 
@@ -408,6 +385,37 @@ class _Hiding:
             sensitive = Sensitive.find(released, active, self.rng)
         return Entries.joined(parts)
 
+    def report(
+        self, before: Counted, lawful: Counted, removed: Entries, released: Bits
+    ) -> HideReport:
+        """What hiding reached and what it cost, the seconds still open."""
+        self.progress("mining the released baskets", None)
+        after = frequent_counts(released, self.names, self.limits.min_count)
+        outcomes = self.outcomes(released)
+        lost = [items for items in lawful if items not in after]
+        secrets = [outcome for outcome in outcomes if outcome.found_before]
+        return HideReport(
+            method=self.method,
+            disclosure=self.disclosure,
+            margin=self.margin,
+            rows=self.bits.rows,
+            min_count=self.limits.min_count,
+            hiding_failure=sum(each.found_after for each in secrets) / max(1, len(secrets)),
+            misses_cost=len(lost) / max(1, len(lawful)),
+            artifactual=sum(items not in before for items in after) / max(1, len(after)),
+            dissimilarity=len(removed) / max(1, int(self.bits.counts().sum())),
+            changed_transactions=len(np.unique(removed.rows)),
+            removed=len(removed),
+            frequent_before=len(before),
+            frequent_after=len(after),
+            lawful=len(lawful),
+            patterns=outcomes,
+            lost=tuple(tuple(self.names[item] for item in items) for items in lost),
+            seconds=0.0,
+            hiding_seconds=0.0,
+            notes=self.notes(outcomes),
+        )
+
     def outcomes(self, released: Bits) -> tuple[Hidden, ...]:
         """Each restriction before and after, those hidden within a tenth below the threshold with
         the number of itemsets that stand beside them there.
@@ -443,13 +451,8 @@ class _Hiding:
         except SfumatoError:  # too many itemsets to be listed: nothing stands alone among them
             return tuple(found)
         secret = {each.items for each in self.restrictions}
-        beside = np.array(
-            [
-                count
-                for items, count in lower.items()
-                if len(items) > 1 and items not in secret and count < limits.min_count
-            ]
-        )
+        others = [lower[items] for items in lower if len(items) > 1 and items not in secret]
+        beside = np.array([count for count in others if count < limits.min_count])
         for place, count in near.items():
             found[place] = replace(found[place], company=int((beside >= count).sum()))
         return tuple(found)

@@ -259,12 +259,7 @@ def pram(
     check_number("gamma", gamma) if gamma is not None else check_number("keep", keep)
     if gamma is not None and not gamma <= LARGEST_GAMMA:
         raise ParameterError(f"gamma={float(gamma):g} promises nothing", hint="19 is usual")
-    chosen, inside = (columns_named("columns", names) for names in (columns, within))
-    if not chosen:
-        raise ParameterError("no column to replace was named", hint="name one or more")
-    both = [name for name in inside if name in chosen]
-    if both:
-        raise ParameterError(f"'{both[0]}' cannot be replaced within itself")
+    chosen, inside = _named(columns, within)
     keyed = Keyed.of(data, chosen, bins=bins, nulls=nulls, keys_needed=False)
     check_names(keyed.table, inside)
     strata = tuple(name for name in keyed.keys if name in inside)
@@ -430,6 +425,19 @@ def _worst(joint: NDArray[np.float64], values: Sequence[Any]) -> ShownValue:
         float(share[place, likeliest]),
         float(share[place, place]),
     )
+
+
+def _named(
+    columns: str | Sequence[str], within: str | Sequence[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of the columns to replace, and of those within which they are."""
+    chosen, inside = columns_named("columns", columns), columns_named("columns", within)
+    if not chosen:
+        raise ParameterError("no column to replace was named", hint="name one or more")
+    both = [name for name in inside if name in chosen]
+    if both:
+        raise ParameterError(f"'{both[0]}' cannot be replaced within itself")
+    return chosen, inside
 
 
 def _check_values(column: Distinct) -> None:
