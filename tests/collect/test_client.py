@@ -23,7 +23,7 @@ from sfumato.collect.server import limits
 from sfumato.collect.store import open_store
 from sfumato.collect.transport import Address, CollectorError, Transport
 from sfumato.domain import Category, Domain
-from sfumato.errors import DataError, ParameterError, PrivacyError, SchemaError
+from sfumato.errors import DataError, FileError, ParameterError, PrivacyError, SchemaError
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.ledger import Ledger
 from sfumato.randomness import seeded
@@ -215,6 +215,31 @@ def test_the_identical_bytes_go_out_again_with_growing_pauses(flaky):
     assert len(kind.bodies) == 5 and len(set(kind.bodies)) == 1
     assert pauses[0] == 7 and 7 <= pauses[3] <= 8  # at least as long as the server asked
     assert 1.0 <= pauses[1] <= 2.0 and 2.0 <= pauses[2] <= 4.0
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b'{"stored": 5, "withdrawn": [], "unknown": []}',
+        b'{"stored": [[1]]}',
+        b'{"stored": {"a": 1}, "withdrawn": null, "unknown": []}',
+        b"{}",
+    ],
+)
+def test_an_answer_about_receipts_that_is_none_is_one_line(flaky, monkeypatch, answer):
+    kind, url = flaky
+    monkeypatch.setattr(kind, "do_POST", lambda self: self._answer(200, answer))
+    with pytest.raises(FileError, match="cannot be made sense of"):
+        Client(url, patience=0).receipts(["A" * 22])
+
+
+def test_a_refusal_of_many_megabytes_is_not_repeated(flaky, monkeypatch):
+    kind, url = flaky
+    body = json.dumps({"error": {"message": "x" * 5_000_000}}).encode()
+    monkeypatch.setattr(kind, "do_POST", lambda self: self._answer(422, body))
+    with pytest.raises(CollectorError) as refused:
+        Client(url, patience=0).withdraw("A" * 22)
+    assert len(str(refused.value)) < 200
 
 
 def test_what_could_not_be_sent_waits_in_the_ledger_and_is_the_same(flaky, tmp_path):

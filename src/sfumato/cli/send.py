@@ -136,9 +136,9 @@ def _withdraw(client: Client, identity: str, json: bool) -> None:
         raise ParameterError(
             "--withdraw takes the id of a receipt", hint="22 letters, digits, - and _"
         )
-    before = client.receipts([identity]).get(identity, "unknown")
+    before = client.receipts([identity])[identity]
     client.withdraw(identity)
-    now = client.receipts([identity]).get(identity, "unknown")
+    now = client.receipts([identity])[identity]
     if json:
         print_json({"id": identity, "before": before, "now": now})
     else:

@@ -289,8 +289,10 @@ class Client:
         for start in range(0, len(ids), 100):
             body = _json({"ids": list(ids[start : start + 100])})
             answer = self.transport.post(f"{self.address.campaign}/receipts", body)
-            found |= {identity: state for state, some in answer.items() for identity in some}
-        return found
+            with refuse_malformed(f"the answer of {self.address.origin}"):
+                for state in ("stored", "withdrawn", "unknown"):
+                    found |= {str(identity): state for identity in answer[state]}
+        return {identity: found.get(identity, "unknown") for identity in ids}
 
     def withdraw(self, identity: str) -> None:
         """Take a report back; it cannot come again."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import ipaddress
-import json
 import math
 import queue
 import random
@@ -20,15 +19,15 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from sfumato.errors import ParameterError, ServerError
-from sfumato.untrusted import parsed_json
+from sfumato.errors import FileError, ParameterError, ServerError
+from sfumato.untrusted import Untrusted, parsed_json
 
 FIRST_WAIT, LONGEST_WAIT = 1.0, 2 * 3600.0  # seconds between two attempts, doubling
 LONGEST_PATIENCE = 14 * 24 * 3600.0
 LIMITED_PATIENCE = 180.0  # with a server that says when the next minute's reports may come
 TIMEOUT, DEADLINE = 30.0, 120.0  # seconds without a byte, and for a whole answer
 LATE = 598  # the status of an answer that did not end; it is not asked for again
-MOST_ANSWER = 64 << 20  # bytes of an answer that are read
+MOST_ANSWER, MOST_REFUSAL = 64 << 20, 64 << 10  # bytes of an answer, or a refusal, that are read
 LONGEST_SIZE_LINE = 16  # bytes of the line before a chunk
 USUAL_PORTS = {"http": 80, "https": 443}
 LOOPBACK = "127.0.0.1"  # stands for every name by which a machine calls itself
@@ -382,10 +381,10 @@ def _odd(answer: http.client.HTTPResponse) -> bool:
 def _refused(status: int, body: bytes, retry_after: str | None) -> CollectorError:
     """What the server said, in its own words."""
     try:
-        error = json.loads(body)["error"]
-        message, hint = f"the server says: {error['message']}", error.get("hint")
-        hint = f"it says: {hint}" if isinstance(hint, str) else None
-    except (ValueError, KeyError, TypeError, RecursionError):
+        error = Untrusted(parsed_json(body, "its answer", MOST_REFUSAL), "its answer")["error"]
+        message = f"the server says: {error['message'].word()}"
+        hint = f"it says: {error['hint'].word()}" if error.value.get("hint") else None
+    except FileError:
         message, hint = "the server does not speak as a collector does", None
     refusal = CollectorError(f"{message} (HTTP {status})", hint=hint, status=status)
     seconds = retry_after or ""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.collect.browser.collector import STATIC, Collector, document
+from tests.collect.browser.collector import STATIC, Collector, document, hashed
 from tests.collect.browser.scripts import (
     click,
     console,
@@ -919,3 +919,42 @@ def test_gamma_and_epsilon_are_never_shown_smaller_than_they_are(chromium: Any) 
         find(chromium, "form")
         click(chromium, WORDS["numbers"])
         assert "γ = 19.0001, ε = 2.945" in text_of(chromium)
+
+
+def asking_numbers(step: Any, size: int) -> dict[str, Any]:
+    """Two numbers below a size, asked by one step."""
+    program = {"version": 1, "steps": [step]}
+    campaign = document(GammaDiagonal(Domain((SMOKER,)), 19), program=program)
+    columns = [
+        {"name": name, "type": "numeric", "min": 0, "max": size - 1, "step": 1}
+        for name in ("age", "income")[: len(step["columns"])]
+    ]
+    return hashed(campaign | {"domain": {"attribute": columns}})
+
+
+def test_cells_of_many_numbers_are_told_by_their_ends(chromium: Any) -> None:
+    """A list of all pairs of numbers was tried, which no browser holds."""
+    size, halves = 100_000, [0, 50_000]
+    kary = {"step": "kary", "columns": [0, 1], "reports": [0], "sizes": [size, size], "answers": 4,
+            "starts": [halves, halves], "a": 19, "b": 1}  # fmt: skip
+    with opened(chromium, asking_numbers(kary, size), "?lang=en"):
+        find(chromium, "form")
+        assert told_of_report(chromium, [2]) == "50,000 to 99,999"
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"step": "window", "values": 1 << 31, "length": 9, "a": 19, "b": 1},
+        {"step": "retain", "size": 1 << 31, "keep": 9},
+        {"step": "unary", "sizes": [1 << 31], "answers": 2, "starts": [[0, 1 << 30]],
+         "ones": [40_000], "zeros": [40_000]},
+    ],
+    ids=lambda step: step["step"],
+)  # fmt: skip
+def test_a_number_of_many_values_is_asked_at_once(chromium: Any, step: dict[str, Any]) -> None:
+    """All of them were gone through, which ended the page."""
+    whole = step | {"columns": [0], "reports": [0]}
+    with opened(chromium, asking_numbers(whole, 1 << 31), "?lang=en"):
+        find(chromium, "form")
+        wait_for_text(chromium, WORDS["promise_title"])

@@ -7,7 +7,7 @@
  * @typedef {Record<string, string>} Words
  */
 import { SfumatoError, Survey, canonical, sha256 } from "./sfumato.js";
-import { KINDS, bucket, product, split } from "./steps.js";
+import { KINDS, bucket, product, runs, split } from "./steps.js";
 
 const LANGUAGES = ["en", "de", "fr", "es"];
 const MANY = 12; // choices beyond which a list is easier than buttons
@@ -92,7 +92,7 @@ function samples(program, step) {
     step.step === "table"
       ? step.weights.map((/** @type {any} */ _, /** @type {number} */ cell) => split(step, cell))
       : step.columns.flatMap((place, i) =>
-          [...Array(program.inputs[place].size).keys()].map((code) =>
+          (step.starts?.[i] ?? [...Array(program.inputs[place].size).keys()]).map((code) =>
             blank.map((old, j) => (j !== i ? old : program.inputs[place].basket ? [code] : code)),
           ),
         );
@@ -360,6 +360,7 @@ class Form {
     const { program, entry } = this.survey;
     const shares = program.actions(entry.question).map((step) => {
       const { share } = KINDS[step.step];
+      if (share.length < 2 || (step.step === "retain" && !step.weights)) return share(step, [0]);
       const [first, ...others] = samples(program, step).map((values) => share(step, values));
       return others.every((other) => Math.abs(other - first) < 1e-12) ? first : NaN;
     });
@@ -535,12 +536,18 @@ class Form {
       return [[all, this.symbol(step, items, reported[0])]];
     if (step.answers) {
       const told = new Set([reported[0]].flat());
-      const cells = [...Array(product(step.sizes)).keys()].filter((cell) => {
+      const inside = { ...step, sizes: runs(step) };
+      const cells = [...Array(product(inside.sizes)).keys()].filter((cell) => {
         const answer = step.map ? step.map[cell] : cell;
         return step.own ? step.own[answer].includes(reported[0]) : told.has(answer);
       });
       const words = cells.map((cell) =>
-        split(step, cell).map((code, i) => this.label(columns[i], code)),
+        split(inside, cell).map((run, i) => {
+          const starts = step.starts?.[i] ?? [...Array(step.sizes[i]).keys()];
+          const ends = [starts[run], (starts[run + 1] ?? step.sizes[i]) - 1];
+          const [low, high] = ends.map((code) => this.label(columns[i], code));
+          return low === high ? low : this.say("range_closed", { low, high });
+        }),
       );
       if (words.length === 1) return names.map((name, i) => [name, words[0][i] ?? ""]);
       return [[all, this.oneOf(words.map((labels) => labels.join(" + ")))]];

@@ -94,7 +94,7 @@ const records = {
   work: (/** @type {Step} */ s) => s.sizes.length ** 2,
 };
 /** How many cells each column has: runs of its codes where they have starts. @param {Step} s */
-const runs = (s) => s.starts?.map((row) => row.length) ?? s.sizes;
+export const runs = (s) => s.starts?.map((row) => row.length) ?? s.sizes;
 /** @param {number[]} row @param {number} code */
 const upTo = (row, code) => row.filter((start) => start <= code).length;
 /** @param {Step} s */
