@@ -117,22 +117,23 @@ def test_every_status_and_kind_of_the_server_is_on_its_page() -> None:
 
 def test_the_limits_that_operators_are_told_are_those_of_the_server() -> None:
     pytest.importorskip("uvicorn", reason="the extra 'serve' is not installed")
-    from sfumato.collect.server import limits, protocol, wire
+    from sfumato.collect import campaign
+    from sfumato.collect.server import limits, protocol
     from sfumato.collect.writer import MOST_WAITING
 
     told = page("collector/operator.md").partition("## Limits")[2].partition("## Tokens")[0]
-    head, body = protocol.HEADER_BYTES >> 10, wire.MOST_BYTES >> 10
+    head, body = protocol.HEADER_BYTES >> 10, campaign.MOST_BYTES >> 10
     waits = (protocol.HEADER_SECONDS, protocol.BODY_SECONDS, protocol.KEEP_ALIVE_SECONDS)
     for line in (
         f"| address and headers | {head} KB, {waits[0]:.0f} s |",
-        f"| body | {body} KB, {wire.MOST_REPORTS:,} reports, {waits[1]:.0f} s |",
+        f"| body | {body} KB, {campaign.MOST_REPORTS:,} reports, {waits[1]:.0f} s |",
         f"| connections | {protocol.MOST_CONNECTIONS:,}, of which ",
         f"; kept alive for {waits[2]} s. Behind `--trust-proxy`",
         f"| reports | {limits.PER_MINUTE} per minute from one network",
         f"| queue | {MOST_WAITING:,} reports, then 503",
     ):
         assert line in told, line
-    assert f"up to {wire.MOST_IDS} ids" in page("collector/http.md")
+    assert f"up to {campaign.MOST_IDS} ids" in page("collector/http.md")
 
 
 def test_the_layers_of_the_design_stand_in_the_order_that_is_kept() -> None:

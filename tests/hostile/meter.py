@@ -20,7 +20,7 @@ import json, os, signal, sys, time
 import sfumato.cli, sfumato.cli.commands as commands
 for name in commands.COMMANDS:
     commands.loaded(name)
-import sfumato.collect.client, sfumato.collect.campaign_file, sfumato.collect.store.open_store
+import sfumato.collect.client, sfumato.collect.campaign_file, sfumato.collect.store
 import sfumato.api, pyarrow.csv, pyarrow.parquet, uvicorn, duckdb
 if os.fork() == 0:
     os._exit(0)

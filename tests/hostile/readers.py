@@ -72,7 +72,7 @@ def honest(folder: Path) -> None:
             done = CliRunner().invoke(app, words.split())
             assert done.exit_code == 0, done.output
         from sfumato.collect.campaign_file import CampaignFile
-        from sfumato.collect.store.open_store import open_store
+        from sfumato.collect.store import open_store
 
         store = open_store("store.db", create=True)
         store.enrol(CampaignFile.load("c.toml"))

@@ -24,6 +24,7 @@ Words = Mapping[str, str]  # a text in each of its languages
 
 NO_ANSWER = "no answer"  # the value that `decline = true` adds
 LONGEST_REPORT = 64 << 10  # bytes of one report as it is sent
+MOST_REPORTS, MOST_IDS, MOST_BYTES = 1000, 100, 256 << 10  # of one request
 LEAST_SHOWN, LEAST_STEP = 100, 50  # reports behind a public figure, and between two of them
 ID_LENGTH, HASH_LENGTH, SERIES_LENGTH = 22, 64, 32
 

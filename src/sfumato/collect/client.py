@@ -17,7 +17,13 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.bits import Bits
-from sfumato.collect.campaign import ID_LENGTH, report_body
+from sfumato.collect.campaign import (
+    ID_LENGTH,
+    MOST_BYTES,
+    MOST_IDS,
+    MOST_REPORTS,
+    report_body,
+)
 from sfumato.collect.canonical import digest
 from sfumato.collect.people import known_as, numbered
 from sfumato.collect.policy import CampaignTerms, Policy
@@ -32,7 +38,6 @@ from sfumato.randomness import Keystream, secure
 from sfumato.table import Table, read
 from sfumato.untrusted import Untrusted, refuse_malformed, shown
 
-MOST_REPORTS, MOST_BYTES = 1000, 256 << 10  # that a server takes at once
 # Without a token a network may send 60 reports a minute, shared out among a server's workers: what
 # is sent at once must be less than the share of one, or it would never be taken.
 FEW_REPORTS = 10
@@ -286,8 +291,8 @@ class Client:
     def receipts(self, ids: Sequence[str]) -> dict[str, str]:
         """What the server holds of these ids: stored, withdrawn or unknown."""
         found: dict[str, str] = {}
-        for start in range(0, len(ids), 100):
-            body = _json({"ids": list(ids[start : start + 100])})
+        for start in range(0, len(ids), MOST_IDS):
+            body = _json({"ids": list(ids[start : start + MOST_IDS])})
             answer = self.transport.post(f"{self.address.campaign}/receipts", body)
             with refuse_malformed(f"the answer of {self.address.origin}"):
                 for state in ("stored", "withdrawn", "unknown"):

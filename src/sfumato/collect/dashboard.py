@@ -394,6 +394,18 @@ def _cell(text: str) -> str:
     return f"<td{look}>{escape(text)}</td>"
 
 
+def index_page(campaigns: Iterable[Campaign], language: str) -> str:
+    """The campaigns that are open, each with a link to its form."""
+    words = Language.load(language)
+    items = "".join(
+        f'<li><a href="/{each.name}">{escape(words.of(each.title, each.name))}</a></li>'
+        for each in campaigns
+    )
+    title = words("campaigns")
+    listed = f"<ul>{items}</ul>" if items else f"<p>{escape(words('no_campaigns'))}</p>"
+    return html_page(words.name, title, f"<main><h1>{escape(title)}</h1>{listed}</main>")
+
+
 def html_page(language: str, title: str, body: str) -> str:
     """A page of ours, with its style and script."""
     return (

@@ -20,6 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from sfumato.collect.assets import Assets, chosen_language, takes_gzip
+from sfumato.collect.dashboard import index_page
 from sfumato.collect.headers import (
     JSON,
     PLAIN,
@@ -30,7 +31,6 @@ from sfumato.collect.headers import (
 )
 from sfumato.collect.language import LANGUAGES
 from sfumato.collect.manifest import Published
-from sfumato.collect.server.campaign_list import index_page
 from sfumato.collect.server.collector import Collector, Served
 from sfumato.collect.server.metrics import exposition
 from sfumato.collect.server.openapi import document
@@ -133,7 +133,8 @@ class Routes:
         return answer(200, found.data, headers)
 
     async def index(self, request: Request) -> Response:
-        page = index_page(self.collector, self._language(request, LANGUAGES))
+        open_now = [s.campaign for s in self.collector.served.values() if s.state == "open"]
+        page = index_page(open_now, self._language(request, LANGUAGES))
         return answer(200, self.assets.linked(page).encode(), page_headers())
 
     async def form(self, request: Request) -> Response:

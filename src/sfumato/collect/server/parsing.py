@@ -11,9 +11,8 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from msgspec import Meta, Struct
 
-from sfumato.collect.campaign import ID_LENGTH
+from sfumato.collect.campaign import ID_LENGTH, MOST_REPORTS
 from sfumato.collect.server.replies import RefusalError
-from sfumato.collect.server.wire import MOST_REPORTS
 from sfumato.domain import Items
 from sfumato.errors import DataError
 from sfumato.mechanisms.program import Program

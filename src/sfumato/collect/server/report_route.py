@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sfumato.collect.campaign import MOST_BYTES
 from sfumato.collect.headers import SHARED, TAKEN
 from sfumato.collect.server.collector import Collector, Served
 from sfumato.collect.server.parsing import Parsed
 from sfumato.collect.server.replies import Receive, RefusalError, Scope, Send, reply
-from sfumato.collect.server.wire import MOST_BYTES, Refused, Taken, encode
+from sfumato.collect.server.wire import Refused, Taken, encode
 from sfumato.collect.store import Added
 from sfumato.collect.writer import BusyError
 

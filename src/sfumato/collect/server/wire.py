@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-MOST_REPORTS, MOST_IDS = 1000, 100  # in one request
-MOST_BYTES = 256 << 10
+from sfumato.collect.campaign import MOST_IDS, MOST_REPORTS
 
 Identity = Annotated[
     str,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.collect.store.store import (
     CONFLICT,
     MOST_UNSEEN,
+    VERSION,
     WITHDRAWN,
     Added,
     Batch,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 # psycopg's types take literal statements only (so "type: ignore" below); ours are put together from
 # constants of this file, and values go beside them.
-VERSION = 1
 PATIENCE = "5s"  # for a lock that another worker holds
 CHUNK = 1 << 14  # bodies read at a time
 SPACE = 0x5F_0A70  # of our advisory locks, so that they are nobody else's

@@ -15,6 +15,7 @@ from typing import IO, Any
 from sfumato.collect.store.store import (
     CONFLICT,
     MOST_UNSEEN,
+    VERSION,
     WITHDRAWN,
     Added,
     Batch,
@@ -30,7 +31,6 @@ from sfumato.errors import FileError, StoreError
 from sfumato.files import sync_folder
 from sfumato.untrusted import check_file
 
-VERSION = 1
 PATIENCE = 5.0  # seconds to wait for another writer
 CACHE_KILOBYTES = 64 << 10
 CHECKPOINT_PAGES = 4000  # pages in the log before they are moved into the database

@@ -32,6 +32,7 @@ ROLES = ("read", "send", "admin")
 # Ids that were withdrawn and that no report has had: for how long and how many of a campaign are
 # remembered. A client sends the same again for 14 days.
 UNSEEN_DAYS, MOST_UNSEEN = 15, 10_000
+VERSION = 1  # of the tables
 
 Role = Literal["read", "send", "admin"]
 Receipt = Literal["stored", "withdrawn", "unknown"]
