@@ -8,8 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sfumato.channels.linear import Design, LeastSquares
-from sfumato.channels.predicted import plain_variance
+from sfumato.channels.linear import Design, LeastSquares, plain_variance
 from sfumato.channels.questionnaire_channel import Question, Questions, System
 from sfumato.errors import Unanswerable
 from sfumato.privacy.probability import ONE

@@ -13,7 +13,7 @@ from tests.mechanisms.added.sampled import Sampled
 
 from sfumato.channels import Channel, CutBaskets, CutRecords, Product, Retain, Unary
 from sfumato.channels.channel import scatter
-from sfumato.channels.subset import SubsetBits
+from sfumato.channels.unary_bits import SubsetBits
 from sfumato.errors import ParameterError, Unanswerable
 from sfumato.model.margins import margin_consistent
 

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from sfumato.channels.subset import SubsetBits
+from sfumato.channels.unary_bits import SubsetBits
 
 
 @pytest.mark.parametrize(("size", "chosen"), [(5, 3), (4, 2), (6, 4), (3, 1), (2, 1)])

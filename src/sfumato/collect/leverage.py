@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels.decoded import Decoded
-from sfumato.channels.subset import SubsetBits
+from sfumato.channels.unary_bits import SubsetBits
 from sfumato.collect.tally import Standing
 from sfumato.observation import CellTally, ItemsetTally, Observation
 

@@ -287,11 +287,14 @@ class CutAndPaste(Mechanism):
             return self._dense(truths, laws, private.shape)
         shape = tuple(private.shape[axis] for axis in axes)
         check_written_out(self.name, sum(shape), math.prod(shape))
-        law = _thinned(cut_law(self.cutoff, len(private)), len(private), len(axes))
+        law = list(map(Fraction, kept_inside(len(private), len(axes), self.cutoff)))
         return self._dense(_every_record(shape), [law] * (len(axes) + 1), shape)
 
     def _dense(
-        self, truths: NDArray[np.int64], laws: Sequence[Sequence[Fraction]], shape: tuple[int, ...]
+        self,
+        truths: NDArray[np.int64],
+        laws: Sequence[Sequence[Fraction]],
+        shape: tuple[int, ...],
     ) -> Dense:
         reports = _every_basket(truths.shape[1])
         overlap, size = reports @ truths.T, reports.sum(axis=1)
@@ -337,17 +340,6 @@ def _reports_of(domain: Domain) -> Domain:
         return reports
     size = Numeric(SIZE, 0, reports.attributes[0].size, public=True)
     return Domain((*reports, size), reports.title)
-
-
-def _thinned(law: Sequence[Fraction], size: int, part: int) -> list[Fraction]:
-    """The law of how many of `part` of the items are kept (hypergeometric)."""
-    seen = [Fraction(0)] * (min(part, len(law) - 1) + 1)
-    for kept, chance in enumerate(law):
-        for inside in range(min(part, kept) + 1):
-            seen[inside] += (
-                chance * comb(part, inside) * comb(size - part, kept - inside) / comb(size, kept)
-            )
-    return seen
 
 
 def _every_basket(

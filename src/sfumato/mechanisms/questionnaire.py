@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arguments import checked
-from sfumato.channels.predicted import Plain, plain_variance
+from sfumato.channels.linear import Plain, plain_variance
 from sfumato.channels.questionnaire_channel import Question, Questions, System
 from sfumato.domain import Category, Cells, Columns, Domain
 from sfumato.errors import ParameterError, SchemaError, Unanswerable, listing
@@ -372,7 +372,7 @@ class Questionnaire(Mechanism):
             return ()
         return (
             "columns of many cells are asked about in parts, too many to be worked out: their "
-            "unbiased errors may be up to three times those foretold",
+            "unbiased errors may be up to three times those predicted",
         )
 
     def _folds_about(self, axes: frozenset[int]) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arguments import checked
-from sfumato.channels.subset import SubsetBits
+from sfumato.channels.unary_bits import SubsetBits
 from sfumato.domain import Columns, Domain, Items
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import check_kept, rows_of

@@ -312,7 +312,7 @@ class Windows(Mechanism):
         return (
             "numbers are told as a smooth law: a bin much rarer or more common than those beside "
             "it comes out nearer to them, and from few people off by two or three times what is "
-            "foretold",
+            "predicted",
         )
 
     def _variance_of_words(
