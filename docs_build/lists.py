@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import MISSING
 from typing import Any
 
 from sqlglot import exp
@@ -15,7 +16,7 @@ from docs_build.running import DOCS, ROOT
 from sfumato import errors
 from sfumato.cli.commands import COMMANDS, loaded
 from sfumato.cli.errors import BAD_INPUT, FAULT, SUCCESS, VIOLATION
-from sfumato.domain import Category, Domain, Items, Numeric, schema
+from sfumato.domain import Bins, Category, Domain, Items, Numeric
 from sfumato.interruption import INTERRUPTED
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.registry import MECHANISMS, mechanism_class
@@ -317,17 +318,17 @@ def source(where: str) -> str:
 
 def attributes() -> str:
     """What each type of attribute may say in a schema."""
-    rows = [
-        (
-            f"`{kind}`",
-            ", ".join(f"`{key}`" for key in schema._NEEDED[kind]),
-            ", ".join(f"`{key}`" for key in read if key not in schema._NEEDED[kind]),
-            f"{(schema._CLASSES[kind].__doc__ or '').strip().partition('.')[0]}.".replace(
-                "\n", " "
-            ),
+    rows = []
+    for kind in (Category, Numeric, Bins, Items):
+        needs = {each.name: each.default is MISSING for each in kind.stated()}
+        rows.append(
+            (
+                f"`{kind.__name__.lower()}`",
+                ", ".join(f"`{key}`" for key, needed in needs.items() if needed),
+                ", ".join(f"`{key}`" for key, needed in needs.items() if not needed),
+                f"{(kind.__doc__ or '').strip().partition('.')[0]}.".replace("\n", " "),
+            )
         )
-        for kind, read in schema._FIELDS.items()
-    ]
     return table(("type", "needs", "may say", "what it is"), rows)
 
 

@@ -43,7 +43,7 @@ ELSEWHERE = {
     "testing.py": "what a mechanism said of itself a line before",
     "model/format.py": "64 bytes, after check_file",
     "mechanisms/matrix.py": "mapped by NumPy, after check_file",
-    "table/order.py": "mapped by NumPy, after check_file",
+    "table/shuffling.py": "mapped by NumPy, after check_file",
     "table/delimited.py": "data, which has no bound but is a file by formats.py",
     "table/parquet.py": "data, which has no bound but is a file by check_file",
     "table/describing.py": "a digest of data that was opened, and a side file to be put back",
