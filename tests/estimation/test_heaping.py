@@ -35,10 +35,3 @@ def test_everyone_who_rounds_stays() -> None:
         times, inside = heaping.rounding(256), heaping.inside(256)
         assert times[inside].mean() == pytest.approx(1, abs=0.05)
         assert (times[~inside] == 1).all() and (~inside).sum() <= heaping.period + 2
-
-
-def test_any_steps_are_looked_for_but_those_that_are_known() -> None:
-    every = Heaping.every(100)
-    assert Heaping(4.0, 5.0, exact=False) in every
-    left = Heaping.every(100, [Heaping(4.0, 5.0)])
-    assert set(every) - set(left) == {Heaping(4.0, 5.0, exact=False)}

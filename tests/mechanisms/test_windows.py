@@ -764,11 +764,9 @@ def test_round_numbers_are_where_the_grid_has_them():
     assert np.flatnonzero(heapings[1].teeth(31)).tolist() == [0, 5, 10, 15, 20, 25, 30]
 
 
-@pytest.mark.parametrize("most, unit, first, share", [(60, 2, 0, 0.5), (99, 8, 0, 0.3)])
-def test_a_habit_that_many_share_is_seen(most: int, unit: int, first: int, share: float) -> None:
-    """Where half take even numbers, of shares that end at one 64 in a hundred held; where
-    three of ten take multiples of eight, 25.
-    """
+def test_a_habit_that_many_share_is_seen() -> None:
+    """Where half take even numbers, of shares that end at one 64 in a hundred held."""
+    most, unit, first, share = 60, 2, 0, 0.5
     rng, number, held = np.random.default_rng(unit), Numeric("x", 0, most), []
     ends = range(first + unit * (most // 5 // unit), most // 2, unit)
     asked = ", ".join(f"COUNT(*) FILTER (WHERE x < {end}) AS s{end}" for end in ends)

@@ -269,30 +269,6 @@ class _Penalised:
             for kind in kinds
         ]
 
-    def at_any_steps(self, others: Sequence[Heaping]) -> list[_Penalised]:
-        """The same with more people at values that are equally far apart, whichever but for these
-        others the reports speak for most by the score at this law, if they do: all such laws
-        together are as likely before any report as this one.
-        """
-        from scipy.linalg import cho_solve
-
-        heapings = Heaping.every(self._values, others)
-        if not heapings:
-            return []
-        found, held, _ = self._weighed
-        prior = self._prior(held)
-        _, masses, chances = self._level(found, prior)
-        factor = self._curvature(found, masses, chances, prior, held.weight)
-        teeth = np.column_stack([heaping.teeth(self._values) for heaping in heapings])
-        slope = teeth.T @ self._slope(masses, chances)
-        beside = self._told(masses, chances) @ teeth
-        known = (teeth * beside).sum(axis=0) - (beside * cho_solve(factor, beside)).sum(axis=0)
-        gains = slope**2 / (known + 1 / ROUND**2) / 2 - np.log(1 + known * ROUND**2) / 2
-        best, odds = int(np.argmax(gains)), -math.log(len(heapings))
-        if gains[best] + odds <= 0:
-            return []
-        return [replace(self, heapings=(heapings[best],), odds=odds, begun=(found, held))]
-
     @cached_property
     def _weighed(self) -> tuple[Floats, _Held, float]:
         """The coefficients at the λ, and the variance of single values, of largest evidence
@@ -379,14 +355,14 @@ class _Penalised:
     def _lumps(self, coefficients: Floats, errors: Floats, taken: _Held) -> Floats:  # (values,)
         """Which part of the people of each value may be anywhere near it, all alike: of heaps two
         standard deviations, all of a spike, and of round numbers as many more as their error
-        allows, or all where just these numbers are not known.
+        allows.
         """
         own = taken.own if self.order else 1 / taken.weight
         found, each = self._at_heapings(coefficients), [self._spiking]
-        for place, heaping in enumerate(self.heapings):
+        for place in range(len(self.heapings)):
             more, at = coefficients.copy(), self._values + len(self.spikes) + place
             more[at] += errors[at]
-            each.append(self._at_heapings(more)[:, place] - heaping.exact * found[:, place])
+            each.append(self._at_heapings(more)[:, place] - found[:, place])
         return np.column_stack(each).max(axis=1, initial=1 - math.exp(-2 * math.sqrt(own)))
 
     def _at_heapings(self, coefficients: Floats) -> Floats:  # (values, heapings)
@@ -397,8 +373,7 @@ class _Penalised:
 
     def _rounded(self, coefficients: Floats) -> dict[Heaping, Floats]:  # (values,) each
         """Which part of the people of each value is at round numbers, kind by kind."""
-        pairs = zip(self.heapings, self._at_heapings(coefficients).T, strict=True)
-        return {heaping: part for heaping, part in pairs if heaping.exact}
+        return dict(zip(self.heapings, self._at_heapings(coefficients).T, strict=True))
 
     def _doubted(self, masses: Floats, spread: Floats, moves: Floats, doubt: Floats) -> Floats:
         """The covariance of θ, whose own is `spread`, and of shares of people who move the masses
@@ -468,10 +443,6 @@ def fitted(
     if orders[-1] == ORDERS[-1]:
         smoothest, before = smooth[-1], _best(fits)
         fits += [law.fit() for law in smoothest.at_round_numbers(heapings)]
-        for law in smoothest.at_any_steps(heapings) if heapings else ():
-            fits.append(law.fit())
-            if fits[-1].evidence - before > DECISIVE:
-                heapings = (*heapings, *law.heapings)
         rounded = _best(fits) - before > DECISIVE
         odds = UNLIKE if rounded else -RARE
         heaped = replace(smoothest, spikes=(mode,), heapings=heapings, heaps=HEAPS, odds=odds)

@@ -6,7 +6,6 @@ than a grid shows.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +14,6 @@ from numpy.typing import NDArray
 from sfumato.domain import Numeric
 
 UNITS = 4  # kinds of round numbers that are looked for, the finest that a grid can show
-LONGEST = 15  # steps from one round number to the next, where these may be any
 SHOWN = 2  # steps of a grid from one round number to the next, from which on it shows them
 FINE_UNITS = (1, 2, 2.5, 5)  # times a power of ten: what people round to, where it does not
 NEGLIGIBLE = 1 / 32  # of a step: to round to so little moves nobody
@@ -27,7 +25,6 @@ class Heaping:
 
     first: float
     period: float
-    exact: bool = True  # whether these are just its numbers, or the grid's values next to them
     ends: bool = True  # whether those who are at an end of the grid are known to be just there
 
     @classmethod
@@ -46,20 +43,6 @@ class Heaping:
         ends = number.size == values
         return tuple(
             cls(-float(number.min) % unit / step, unit / step, ends=ends) for unit in shown[:UNITS]
-        )
-
-    @classmethod
-    def every(cls, values: int, but: Collection[Heaping] = ()) -> tuple[Heaping, ...]:
-        """All that are some whole steps of the grid apart, but for these."""
-        most, known = (
-            min(LONGEST, (values - 1) // 4),
-            {(heaping.first, heaping.period) for heaping in but},
-        )
-        return tuple(
-            cls(float(first), float(period), exact=False)
-            for period in range(2, most + 1)
-            for first in range(period)
-            if (first, period) not in known
         )
 
     def nearest(self, values: int) -> NDArray[np.float64]:  # (values,)
