@@ -611,6 +611,7 @@ def methods(folder: Path) -> dict[str, Call]:
         "Model.supposed": (model.supposed, {"axes": (0, 1)}),
         "Model.tell": (model.tell, {"words": "reading", "share": 0.5}),
         "NaiveBayes.plot": (thing("bayes").plot, {"most": 2, "axes": None}),
+        "NaiveBayes.lifts": (thing("bayes").lifts, {"place": 1, "most": 2}),
         "NaiveBayes.telling": (thing("bayes").telling, {"place": 1, "most": 2}),
         "NaiveBayes.text": (thing("bayes").text, {"most": 2}),
         "Numeric.first_code": (age.first_code, {"cut": 30}),

@@ -328,8 +328,8 @@ def test_reports_are_integrated_over_the_truth():
         channel = mechanism.channel_over([0, 1]).to_dense().reshape(3, 2, 3, 2)
         joint = np.zeros((3, 2, 2))
         margins = [np.bincount(column, minlength=size) / 5000 for column, size in ((a, 3), (b, 2))]
-        for region, leaf in tree.tree_.leaves:
-            own = [margin * region.get(place, True) for place, margin in enumerate(margins)]
+        for leaf in tree.tree_.leaves:
+            own = [margin * leaf.region.get(place, True) for place, margin in enumerate(margins)]
             density = np.multiply.outer(*(column / column.sum() for column in own))
             joint += leaf.rows / 5000 * density[..., None] * leaf.shares
         expected = np.einsum("vwab,aby->vwy", channel, joint)

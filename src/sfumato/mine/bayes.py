@@ -4,7 +4,8 @@ marginals.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,9 +27,9 @@ Floats = NDArray[Any]
 RARE = 0.01  # a share of everyone below which a value is not worth naming
 
 
-class Telling(NamedTuple):
-    """A value that speaks for a class: how many times as common it is there as among everyone, and
-    its share in the class.
+class ValueLift(NamedTuple):
+    """A value that speaks for a class: how many times as common it is there as among everyone (its
+    lift), and its share in the class.
     """
 
     value: str
@@ -107,11 +108,11 @@ class NaiveBayes(Classifier):
         for place, label in enumerate(self.classes_):
             lines.append(f"{label} ({100 * self.class_shares_[place]:.0f} %)")
             lines += [
-                f"  {each.times.value:.2f} × {each.value}" for each in self.telling(place, most)
+                f"  {each.times.value:.2f} × {each.value}" for each in self.lifts(place, most)
             ]
         return "\n".join(lines)
 
-    def telling(self, place: int, most: int = 5) -> list[Telling]:
+    def lifts(self, place: int, most: int = 5) -> list[ValueLift]:
         """The values that speak most for one class, the strongest first; rare values are left out.
 
         The place is that of the class in `classes_`.
@@ -119,24 +120,28 @@ class NaiveBayes(Classifier):
         self._check_fitted()
         check_count("most", most, least=1)
         check_places("place", (place, place), len(self.classes_))
-        found = self._telling(place)
-        return sorted(found, key=lambda each: (-each.times.value, each.value))[:most]
-
-    def _telling(self, place: int) -> Iterator[Telling]:
+        found = []
         learned = zip(self.features_, self.shares_, self.share_errors_, strict=True)
         for feature, shares, errors in learned:
             everyone = self.class_shares_ @ shares
             for cell in np.flatnonzero(everyone >= RARE):
                 share = Answer(float(shares[place, cell]), float(errors[place, cell]))
-                times = share.scaled(1 / float(everyone[cell]))
-                yield Telling(_in_words(feature, int(cell)), times, share)
+                label = feature.cells.labels[cell]
+                value = label if feature.cells.item is not None else f"{feature.name} = {label}"
+                found.append(ValueLift(value, share.scaled(1 / float(everyone[cell])), share))
+        return sorted(found, key=lambda each: (-each.times.value, each.value))[:most]
+
+    def telling(self, place: int, most: int = 5) -> list[ValueLift]:
+        """The former name of `lifts`."""
+        warnings.warn("NaiveBayes.telling is now lifts", DeprecationWarning, stacklevel=3)
+        return self.lifts(place, most)
 
     def _learned(self) -> View:
         """The values that speak most for each class; and for programs the share of each value in
         each class as predictions use it, and the estimated number of people.
         """
         places = range(len(self.classes_))
-        lines = [(place, each) for place in places for each in self.telling(place)]
+        lines = [(place, each) for place in places for each in self.lifts(place)]
         times = [each.times for _, each in lines]
         named = [f"{self.classes_[p]} ({100 * self.class_shares_[p]:.0f} %)" for p, _ in lines]
         seen = TableView(
@@ -181,17 +186,10 @@ class NaiveBayes(Classifier):
         """
         self._check_fitted()
         panels = {
-            str(label): [
-                (e.value, e.times.value, e.times.stderr) for e in self.telling(place, most)
-            ]
+            str(label): [(e.value, e.times.value, e.times.stderr) for e in self.lifts(place, most)]
             for place, label in enumerate(self.classes_)
         }
         return plots.evidence(self.target, panels, axes=axes)
-
-
-def _in_words(feature: Feature, cell: int) -> str:
-    label = feature.cells.labels[cell]
-    return label if feature.cells.item is not None else f"{feature.name} = {label}"
 
 
 def class_distributions(

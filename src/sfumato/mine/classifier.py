@@ -79,7 +79,7 @@ class Classifier(ABC, Tabular):
         self, source: Any, y: None = None, *, progress: Callable[[float], None] | None = None
     ) -> Self:
         """Learn from the counts of a source (or of a table); `y` is there for scikit-learn's sake
-        and must be None. `progress` is told the share of the work that is done, where it is long.
+        and must be None. `progress` is given the share of the work that is done, where it is long.
         """
         if y is not None:
             raise ParameterError(

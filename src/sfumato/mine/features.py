@@ -143,9 +143,9 @@ def _check_classes(table: Estimate, target: str) -> None:
     totals = table.coarsen(table.cells[1:])
     if np.count_nonzero(totals.value + 2 * totals.stderr >= 1) < 2:
         only = table.cells[1].labels[int(np.argmax(totals.value))]
-        told = "as far as the reports tell, " if totals.stderr.any() else ""
+        so_far = "as far as the reports tell, " if totals.stderr.any() else ""
         raise DataError(
-            f"{told}every record has {target} = '{only}', so there is nothing to predict"
+            f"{so_far}every record has {target} = '{only}', so there is nothing to predict"
         )
 
 
@@ -170,12 +170,12 @@ def _feature_names(domain: Domain, target: str, features: Sequence[str] | None) 
 
 
 def _tables(source: Source, names: Sequence[str], classes: Cells) -> list[Estimate]:
-    """Each feature by class, from one scan; each on its own where one cannot be told so, for a
+    """Each feature by class, from one scan; each on its own where one is not determined, for a
     public number may have more values than there are groups of people whose classes are known.
     """
     grids = [_fine_cells(source.domain, name) for name in names]
     try:
-        return _told(source.marginals([(grid, classes) for grid in grids]))
+        return _determined(source.marginals([(grid, classes) for grid in grids]))
     except Unanswerable as error:
         found = [_table(source, name, classes) for name in names]
         tables = [table for table in found if table is not None]
@@ -185,16 +185,16 @@ def _tables(source: Source, names: Sequence[str], classes: Cells) -> list[Estima
 
 
 def _table(source: Source, name: str, classes: Cells) -> Estimate | None:
-    """A feature by class, as fine as can be told; nothing where it cannot."""
+    """A feature by class, as fine as the reports determine it; None where they do not."""
     for grid in (_fine_cells(source.domain, name), _own_cells(source.domain, name)):
         try:
-            return _told([source.marginal([grid, classes])])[0]
+            return _determined([source.marginal([grid, classes])])[0]
         except Unanswerable:
             continue
     return None
 
 
-def _told(tables: list[Estimate]) -> list[Estimate]:
+def _determined(tables: list[Estimate]) -> list[Estimate]:
     """The tables, once it is known that their reports determine them."""
     for table in tables:
         _ = table.value

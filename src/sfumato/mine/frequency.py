@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sfumato.estimation.supports.supports import Floats
 from sfumato.mine import limits
 
-# Supports are told apart in cells that widen by a third of a doubling, down to one row in 33,000.
+# Supports are resolved in cells that widen by a third of a doubling, down to one row in 33,000.
 EDGES = np.r_[0.0, 2.0 ** (-np.arange(45, -1, -1) / 3)]
 STEPS = 60  # of the fit
 IMAGINED = 2.0  # candidates of every support alike, who keep a prior of few candidates open

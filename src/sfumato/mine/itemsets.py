@@ -445,8 +445,11 @@ class Itemsets(Result):
             "as in sf.mine([one, two, three])",
         )
         lost = f"itemsets of {self.untold} or more items were not looked for: {self.lost}"
-        told = (*(alone if self.round else ()), *((lost,) if self.lost else ()))
-        return (*self.suppositions, *told)
+        return (
+            *self.suppositions,
+            *(alone if self.round else ()),
+            *((lost,) if self.lost else ()),
+        )
 
     @property
     def suppositions(self) -> tuple[str, ...]:

@@ -340,8 +340,8 @@ class LevelwiseSearch:
         return bool(is_lost(_CLEAR * float(np.median(tier.measured.stderr)), self.supports.rows))
 
     def _lost(self, measured: Measured, tier: Tier) -> Lost | None:
-        """Whether half of these supports have errors beyond any use; single items are told whatever
-        they are, and the papers' own search (no errors left to an itemset) goes on regardless.
+        """Whether half of these supports have errors beyond any use; single items are reported
+        whatever they are, and the papers' own search (prune_errors = 0) goes on regardless.
         """
         if not self.threshold.prune_errors or tier.length == 0 or not len(measured.stderr):
             return None

@@ -5,7 +5,7 @@ For a node with class counts N (n in all) and branches g with counts n_g, the de
 independence is D_g = C(n_g - s_g·N) with s_g = |n_g|/n and C = I - p·1ᵀ, p = N/n. The Gini gain is
 (1/n)·Σ_g |D_g|²/|n_g| exactly, and for two classes the gain of entropy is proportional to it to
 second order. D is linear in the counts, so from their covariance (noise of the perturbation and of
-sampling) follow mean and variance of Q = Σ_g |D_g|²/|n_g| where nothing is to be told; a scaled χ²
+sampling) follow mean and variance of Q = Σ_g |D_g|²/|n_g| where classes do not differ; a scaled χ²
 with that mean and variance (Satterthwaite 1946) gives the probability that chance alone reaches the
 gain.
 """
@@ -43,15 +43,19 @@ class Split:
     score: float  # the gain less what chance adds, by which splits are compared
     # the probability that chance alone gains as much, all splits tried at the node considered
     chance: float
-    shrunk: bool = False  # whether a law gave the counts
+    shrunk: bool = False  # whether a model gave the counts
 
     @property
     def rows(self) -> Floats:
         return self.counts.sum(axis=1)
 
+    def branch_mask(self, place: int, size: int) -> NDArray[np.bool_]:  # (size,)
+        """Which cells of the feature belong to one branch."""
+        return np.isin(np.arange(size), np.flatnonzero(self.branch == place))
+
     def noise(self, place: int, rows: int) -> Floats:  # (classes, classes)
         """The covariance of the counts of one branch with the true rows held fixed: without what
-        sampling adds, but for a law's, which is one of shares.
+        sampling adds, but for a model's, which is one of shares.
         """
         covariance, counts = self.covariance[place, :, place, :], self.counts[place]
         sampled = 0.0 if self.shrunk else np.diag(counts) - np.outer(counts, counts) / rows
@@ -232,7 +236,7 @@ def shrunken(split: Split, node: Floats) -> Floats:  # (classes,) -> (branches, 
 
     weight = signal/(signal + noise_g): noise_g is (twice) the variance of the shares of branch g,
     signal the variance between branches beyond that noise. A branch without enough rows has the
-    shares of its node. What a law says is shrunken as it is.
+    shares of its node. What a model says is shrunken as it is.
     """
     rows = split.rows
     if split.shrunk:

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato import plots
-from sfumato.arguments import checked, shown
+from sfumato.arguments import checked
 from sfumato.domain import Cells
-from sfumato.errors import ParameterError, Unanswerable, listing
+from sfumato.errors import ParameterError, Unanswerable
 from sfumato.estimation.estimate import Answer
 from sfumato.estimation.likelihood import clip_and_scale
 from sfumato.mine.classifier import Classifier, figures, mixture_posterior, share_column
@@ -30,15 +30,15 @@ from sfumato.table import Table
 from sfumato.view import Chart, ColumnView, TableView, View
 
 Floats = NDArray[Any]
-PESSIMISM = (
-    0.69  # standard errors by which a subtree must pay for itself: C4.5's confidence of 25 %
-)
+# Standard errors by which a subtree must pay for itself: C4.5's confidence of 25 %.
+PESSIMISM = 0.69
+NOBODY = "nobody seen: no estimate of its own"
 
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """One node of a tree: how many people are in it, the shares of the classes, and how it is
-    split, if it is.
+    """One node of a tree: how many people are in it, the shares of the classes, what leads to it,
+    and how it is split, if it is.
     """
 
     counts: Floats  # (classes,), as estimated
@@ -46,7 +46,9 @@ class Node:
     # it
     shares: Floats
     noise: Floats  # (classes, classes), the covariance of the counts, the true rows held fixed
-    sized: bool = True  # whether it tells the error of their sum too: that of a law does not
+    sized: bool = True  # whether it tells the error of their sum too: that of a model does not
+    region: Region = field(default_factory=dict)  # the cells that lead to it
+    way: tuple[str, ...] = ()  # the same in words, from the root on
     split: Split | None = None
     children: tuple[Node, ...] = ()
 
@@ -62,7 +64,7 @@ class Node:
 
     @property
     def people(self) -> Answer:
-        """The estimated number of people in the node; its error is unknown where a law gave it."""
+        """The estimated number of people in the node; a model's has no error of its own."""
         return Answer(self.rows, _root(self.noise.sum(), self.rows) if self.sized else math.nan)
 
     @property
@@ -75,16 +77,6 @@ class Node:
             return Answer(value, math.nan)
         slope = (np.arange(len(self.counts)) == self.label) - self.counts[self.label] / self.rows
         return Answer(value, _root(slope @ self.noise @ slope, self.rows) / self.rows)
-
-    @property
-    def told(self) -> str:
-        """The share of its label among its people; where nobody seems to be in the node the label
-        is only what those around it have.
-        """
-        people = round(self.rows)
-        if people < 1:
-            return "nobody seen: no estimate of its own"
-        return f"{100 * self.shares[self.label]:.0f} % of {people:,}"
 
     @property
     def depth(self) -> int:
@@ -112,16 +104,9 @@ class Tree(Result):
         return self.root.depth
 
     @cached_property
-    def leaves(self) -> tuple[tuple[Region, Node], ...]:
-        """The leaves, each with the cells that lead to it."""
-        return tuple(self._leaves(self.root, {}))
-
-    def _leaves(self, node: Node, region: Region) -> Iterator[tuple[Region, Node]]:
-        if node.split is None:
-            yield region, node
-        for place, child in enumerate(node.children):
-            assert node.split is not None
-            yield from self._leaves(child, _narrowed(region, node.split, place, self.features))
+    def leaves(self) -> tuple[Node, ...]:
+        """The nodes that are not split."""
+        return tuple(node for node in self.root.nodes() if node.split is None)
 
     @cached_property
     def used(self) -> tuple[int, ...]:
@@ -162,8 +147,7 @@ class Tree(Result):
         """How good the tree is on the people it was grown from, by the estimated counts of its
         leaves: rather too good.
         """
-        leaves = [leaf for _, leaf in self.leaves]
-        classes = len(self.classes)
+        leaves, classes = self.leaves, len(self.classes)
         return Quality(
             self.classes,
             np.tile(np.arange(classes), len(leaves)),
@@ -172,43 +156,29 @@ class Tree(Result):
             clip_and_scale(np.array([leaf.counts for leaf in leaves]), self.root.rows).ravel(),
         )
 
-    @property
-    def branch(self) -> plots.Branch:
-        """The whole tree in the form that is drawn."""
-        return self._branch(self.root, "")
-
-    def _branch(self, node: Node, condition: str) -> plots.Branch:
-        children = [
-            self._branch(child, "" if node.split is None else self.condition(node.split, place))
-            for place, child in enumerate(node.children)
-        ]
-        share = float(node.shares[node.label])
-        label = self.classes[node.label]
-        return plots.Branch(condition, label, node.label, share, node.rows, children)
-
-    @checked
-    def condition(self, split: Split, place: int) -> str:
-        """What the records of a branch have in common, in words."""
-        if place not in (places := sorted({*split.branch.tolist()} - {-1})):
-            raise ParameterError(
-                f"place={shown(place)} is no branch of this split ({listing(places)})"
-            )
-        feature = self.features[split.feature]
-        cells = np.flatnonzero(split.branch == place)
-        if not feature.ordered:
-            return f"{feature.name} = {', '.join(feature.cells.labels[cell] for cell in cells)}"
-        below = split.branch[split.branch >= 0][0] == place
-        return (
-            f"{feature.name} < {feature.cut(cells[-1] + 1)}"
-            if below
-            else f"{feature.name} >= {feature.cut(cells[0])}"
-        )
+    def _branch(self, node: Node) -> plots.Branch:
+        """A node and all below it in the form that is drawn."""
+        label, share = self.classes[node.label], float(node.shares[node.label])
+        children = [*map(self._branch, node.children)]
+        return plots.Branch("".join(node.way[-1:]), label, node.label, share, node.rows, children)
 
     def text(self) -> str:
         """The tree as indented lines: conditions, and for leaves the class, its share and the
         estimated number of people.
         """
-        return "\n".join(self._lines(self.root, 0, "everyone"))
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        for node in self.root.nodes():
+            said = ""
+            if node.split is None:  # where nobody is seen, the label is that of those around
+                people, share = round(node.rows), 100 * node.shares[node.label]
+                why = f"{share:.0f} % of {people:,}" if people >= 1 else NOBODY
+                said = f": {self.classes[node.label]} ({why})"
+            if node.way:
+                yield f"{'  ' * (len(node.way) - 1)}{node.way[-1]}{said}"
+            elif said:
+                yield f"everyone{said}"
 
     def view(self) -> View:
         """The tree, and a line for each leaf: the conditions that lead to it, its label, the share
@@ -216,12 +186,12 @@ class Tree(Result):
         counted, before it was drawn towards the parent's. What a model gave has no error of the
         count.
         """
-        ways, leaves = zip(*self.ways(), strict=True)
+        leaves, ways = self.leaves, [list(leaf.way) for leaf in self.leaves]
         shares, people = ([leaf.share for leaf in leaves], [leaf.people for leaf in leaves])
         number = f"{len(leaves)} leaves" if len(leaves) > 1 else "one leaf"
         text = self.text()
         chart = Chart(
-            partial(plots.decision_tree, self.branch),
+            partial(plots.decision_tree, self._branch(self.root)),
             "Conditions on the lines, classes at the leaves; dots grow with the people",
             f"A tree of {number}. {'; '.join(line.strip() for line in text.splitlines())}",
         )
@@ -242,63 +212,31 @@ class Tree(Result):
         table = TableView(columns, "its leaves")
         return View(title, charts=(chart,), tables=(table,), code=text)
 
-    def ways(self) -> list[tuple[list[str], Node]]:
-        """The leaves, each with the conditions that lead to it."""
-        return list(self._ways(self.root, []))
 
-    def _ways(self, node: Node, way: list[str]) -> Iterator[tuple[list[str], Node]]:
-        if node.split is None:
-            yield way, node
-        for place, child in enumerate(node.children):
-            assert node.split is not None
-            yield from self._ways(child, [*way, self.condition(node.split, place)])
-
-    def _lines(self, node: Node, depth: int, condition: str) -> Iterator[str]:
-        label = self.classes[node.label]
-        said = "" if node.split is not None else f": {label} ({node.told})"
-        if depth or not node.children:
-            yield f"{'  ' * (depth - 1)}{condition}{said}"
-        for place, child in enumerate(node.children):
-            assert node.split is not None
-            yield from self._lines(child, depth + 1, self.condition(node.split, place))
+def _children(node: Node, split: Split, features: Sequence[Feature], rows: int) -> list[Node]:
+    """The children that a split gives a node."""
+    feature, shares = features[split.feature], shrunken(split, node.shares)
+    return [
+        Node(
+            split.counts[place],
+            shares[place],
+            split.noise(place, rows),
+            not split.shrunk,
+            node.region | {split.feature: split.branch_mask(place, feature.size)},
+            (*node.way, _condition(feature, split, place)),
+        )
+        for place in range(len(split.counts))
+    ]
 
 
-@dataclass(eq=False)
-class _Sprout:
-    """A node while the tree grows."""
-
-    region: Region
-    counts: Floats
-    shares: Floats
-    noise: Floats
-    sized: bool = True
-    split: Split | None = None
-    children: list[_Sprout] = field(default_factory=list)
-
-    def branch_out(self, split: Split, features: Sequence[Feature], rows: int) -> None:
-        self.split = split
-        self.children = [
-            _Sprout(
-                _narrowed(self.region, split, place, features),
-                counts,
-                shares,
-                split.noise(place, rows),
-                not split.shrunk,
-            )
-            for place, (counts, shares) in enumerate(
-                zip(split.counts, shrunken(split, self.shares), strict=True)
-            )
-        ]
-
-    def grown(self) -> Node:
-        grown = tuple(child.grown() for child in self.children)
-        return Node(self.counts, self.shares, self.noise, self.sized, self.split, grown)
-
-
-def _narrowed(region: Region, split: Split, place: int, features: Sequence[Feature]) -> Region:
-    mask = np.zeros(features[split.feature].size, dtype=bool)
-    mask[np.flatnonzero(split.branch == place)] = True
-    return region | {split.feature: mask}
+def _condition(feature: Feature, split: Split, place: int) -> str:
+    """What the records of a branch have in common, in words."""
+    cells = np.flatnonzero(split.branch == place)
+    if not feature.ordered:
+        return f"{feature.name} = {', '.join(feature.cells.labels[cell] for cell in cells)}"
+    if split.branch[split.branch >= 0][0] == place:
+        return f"{feature.name} < {feature.cut(cells[-1] + 1)}"
+    return f"{feature.name} >= {feature.cut(cells[0])}"
 
 
 def grow(
@@ -307,59 +245,56 @@ def grow(
     max_depth: int,
     progress: Callable[[float], None] | None = None,
 ) -> Tree:
-    """The tree, level by level: all questions of a level are asked together; `progress` is told the
-    share of the levels that is done.
+    """The tree, level by level: all questions of a level are asked together; `progress` is given
+    the share of the levels that is done.
     """
     questions = TreeQuestions(problem)
     everyone = problem.tables[0].coarsen([problem.target])
     counts = problem.tables[0].value.sum(axis=0)
     noise = everyone.cell_covariance(np.arange(len(counts)))
-    root = _Sprout({}, counts, clip_and_scale(counts, 1.0), noise)
-    frontier = [root]
+    root = Node(counts, clip_and_scale(counts, 1.0), noise)
+    frontier, grown = [root], dict[Node, tuple[Split, list[Node]]]()
     for depth in range(max_depth):
         try:
-            questions.prepare([sprout.region for sprout in frontier], max_depth - depth)
+            questions.prepare([node.region for node in frontier], max_depth - depth)
         except Unanswerable:
             if not depth:
                 raise
             break  # the next level would ask about more columns at once than the source can answer
-        for place, sprout in enumerate(frontier):
+        for place, node in enumerate(frontier):
             if progress is not None:
                 progress((depth + place / len(frontier)) / max_depth)
             tables = [
-                questions.counts(sprout.region, feature)
-                for feature in questions.candidates(sprout.region)
+                questions.counts(node.region, feature)
+                for feature in questions.candidates(node.region)
             ]
             split = rule.best(
                 [(table, problem.features[table.feature].ordered) for table in tables]
             )
             if split is not None:
-                sprout.branch_out(split, problem.features, problem.source.rows)
-        frontier = [
-            child
-            for sprout in frontier
-            for child in sprout.children
-            if child.counts.sum() >= 2 * rule.min_rows
-        ]
+                children = _children(node, split, problem.features, problem.source.rows)
+                grown[node] = split, children
+        found = [child for node in frontier if node in grown for child in grown[node][1]]
+        frontier = [child for child in found if child.counts.sum() >= 2 * rule.min_rows]
         if not frontier:
             break
-    return Tree(root.grown(), problem.features, problem.target.name, problem.classes)
+
+    def whole(node: Node) -> Node:
+        if node not in grown:
+            return node
+        split, children = grown[node]
+        return replace(node, split=split, children=tuple(map(whole, children)))
+
+    return Tree(whole(root), problem.features, problem.target.name, problem.classes)
 
 
-def pruned(node: Node) -> Node:
+def pruned(node: Node) -> tuple[Node, float, float]:
     """The node without subtrees that do not surely label more people rightly than the node itself
-    would (C4.5's pessimism).
-    """
-    return _pruned(node)[0]
-
-
-def _pruned(node: Node) -> tuple[Node, float, float]:
-    """The node pruned, how many more people its subtree labels rightly, and the variance of that
-    number.
+    would (C4.5's pessimism); how many more its subtree labels so, and the variance of that number.
     """
     if node.split is None:
         return node, 0.0, 0.0
-    children, extra, variances = zip(*(_pruned(child) for child in node.children), strict=True)
+    children, extra, variances = zip(*map(pruned, node.children), strict=True)
     labels = np.zeros(node.split.counts.shape)
     labels[np.arange(len(labels)), [child.label for child in node.children]] += 1
     labels[:, node.label] -= 1
@@ -411,7 +346,7 @@ class DecisionTree(Classifier):
 
     def _learn(self, problem: Problem) -> None:
         tree = grow(problem, self._rule, self.max_depth, self._progress)
-        self.tree_ = replace(tree, root=pruned(tree.root)) if self.prune else tree
+        self.tree_ = replace(tree, root=pruned(tree.root)[0]) if self.prune else tree
         if self.tree_.root.split is None:
             self.notes_ += (
                 f"no split is significant in {problem.source.rows:,} rows under this noise; "
@@ -429,16 +364,11 @@ class DecisionTree(Classifier):
         """Each leaf is a group of people; within it every column has its own distribution,
         restricted to the leaf.
         """
-        regions, leaves = zip(*self.tree_.leaves, strict=True)
-        columns = [
-            np.array(
-                [
-                    clip_and_scale(np.where(_mask(region, place), feature.counts, 0.0), 1.0)
-                    for region in regions
-                ]
-            )
-            for place, feature in ((place, self.tree_.features[place]) for place in self.tree_.used)
-        ]
+        leaves, columns = self.tree_.leaves, []
+        for place in self.tree_.used:
+            counts = self.tree_.features[place].counts
+            inside = (np.where(leaf.region.get(place, True), counts, 0.0) for leaf in leaves)
+            columns.append(np.array([clip_and_scale(each, 1.0) for each in inside]))
         shares = clip_and_scale(np.array([leaf.rows for leaf in leaves]), 1.0)
         return mixture_posterior(table, self._used, shares, columns) @ np.array(
             [leaf.shares for leaf in leaves]
@@ -461,7 +391,3 @@ class DecisionTree(Classifier):
 def _root(variance: float, rows: float) -> float:
     """The standard error; what is left where sampling's part was all there was is rounding."""
     return math.sqrt(variance) if variance > 1e-9 * max(rows, 1.0) else 0.0
-
-
-def _mask(region: Region, place: int) -> Any:
-    return region.get(place, True)

@@ -38,7 +38,7 @@ class NodeCounts:
     cells: Groups  # the cells of the feature that belong to the node
     value: NDArray[Any]  # (cells, classes)
     covariance: NDArray[Any]  # (cells, classes, cells, classes)
-    shrunk: bool = False  # by a law: what chance adds was taken away before
+    shrunk: bool = False  # by a model: what chance adds was taken away before
 
 
 class TreeQuestions:
@@ -214,7 +214,7 @@ def _given_sizes(value: NDArray[Any], covariance: NDArray[Any]) -> NDArray[Any]:
     """The covariance of counts (cells, classes) were the size of each cell known: n_h times that of
     its class shares.
 
-    A law's counts are never negative, so shares are their own; and it may know well how classes
+    A model's counts are never negative, so shares are their own; and it may know well how classes
     differ between cells whose sizes it hardly knows.
     """
     rows = np.maximum(value.sum(axis=1), 1e-300)

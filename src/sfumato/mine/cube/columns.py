@@ -129,20 +129,20 @@ def _alike(codes: Codes, cuts: Sequence[Cut]) -> tuple[NDArray[np.intp], Codes]:
         return _few_alike(codes, cuts)
     group = np.zeros(len(codes), dtype=np.int64)
     for cut in cuts:
-        told = np.asarray(cut.tells(codes)).astype(np.int64)
-        told = told - told.min()
-        _, group = np.unique(group * (int(told.max()) + 1) + told, return_inverse=True)
+        part = np.asarray(cut.tells(codes)).astype(np.int64)
+        part = part - part.min()
+        _, group = np.unique(group * (int(part.max()) + 1) + part, return_inverse=True)
     _, first = np.unique(group, return_index=True)
     rank = np.argsort(np.argsort(first))
     return rank[group], codes[np.sort(first)]
 
 
 def _few_alike(codes: Codes, cuts: Sequence[Cut]) -> tuple[NDArray[np.intp], Codes]:
-    """As `_alike`: a dictionary numbers what is told apart as it is first met, and for few codes
+    """As `_alike`: a dictionary numbers what differs as it is first met, and for few codes
     costs a tenth of sorting them.
     """
-    told = [np.asarray(cut.tells(codes)).tolist() for cut in cuts]
+    parts = [np.asarray(cut.tells(codes)).tolist() for cut in cuts]
     cells: dict[tuple[Any, ...], int] = {}
-    group = [cells.setdefault(each, len(cells)) for each in zip(*told, strict=True)]
+    group = [cells.setdefault(each, len(cells)) for each in zip(*parts, strict=True)]
     first = [group.index(cell) for cell in range(len(cells))]
     return np.array(group, dtype=np.intp), codes[first]

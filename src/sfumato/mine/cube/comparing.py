@@ -302,11 +302,11 @@ class Derived:
         )
 
     def _starts(self, classify: Classify) -> NDArray[np.int64]:
-        """The codes of a number at which something told of them changes."""
+        """The codes of a number at which a classification of them changes."""
         size = self.axis.size
         if size <= limits.EVALUATED:
-            told = classify(np.arange(size))
-            return np.append(0, np.flatnonzero(told[1:] != told[:-1]) + 1)
+            classes = classify(np.arange(size))
+            return np.append(0, np.flatnonzero(classes[1:] != classes[:-1]) + 1)
         if not self._rises_or_falls:
             raise QueryError(
                 f"'{self.axis.name}' has {size:,} values, too many to compute "

@@ -120,7 +120,7 @@ class CubeResult(Result):
     @checked
     def rows_needed(self, within: float, level: float = 0.95) -> int | None:
         """How many rows would bring every count of the answer within this relative error, at this
-        level (normal law).
+        level (normal distribution).
 
         Errors fall with the square root of the rows. None where an answer is not above 0, or has no
         error.

@@ -289,8 +289,8 @@ def _both(first: Mask | None, second: Mask | None) -> Mask | None:
 
 
 class NotLinearError(Exception):
-    """A number that is no line in the column that is too fine to be cut; told in the caller's
-    words.
+    """A number that is no line in the column that is too fine to be cut; refused in the
+    caller's words.
     """
 
 

@@ -218,7 +218,7 @@ class _Answering:
         counts, axes = self.tables[self.plan.base].counts, self.plan.base.grid.axes
         number, step = axes[0].attribute if len(axes) == 1 else None, 0.0
         if counts is not None and isinstance(number, Numeric):
-            resolved = resolution(counts.evidence, number)  # by which its values are told apart
+            resolved = resolution(counts.evidence, number)
             step = resolved if resolved > number.grid_step * (1 + 1e-9) else 0.0
         least = min(answer.stderr for answer in answers)
         raise too_noisy([axis.name for axis in axes], least, self.source.rows, step)

@@ -296,8 +296,8 @@ def _value(counts: Estimate, method: str) -> tuple[NDArray[Any], list[str]]:
 
 
 def is_outside(estimate: Estimate) -> bool:
-    """Whether some cell is estimated below 0 by more than chance would explain, the laws taken as
-    known.
+    """Whether some cell is estimated below 0 by more than chance would explain, the replacing
+    distributions taken as known.
 
     Two standard errors for one cell; more for many, of which some are always far out.
     """

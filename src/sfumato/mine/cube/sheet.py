@@ -152,7 +152,7 @@ class Sheet:
 
     def _drawn(self, quantity: Quantity, compute: Callable[[Sheet], Quantity]) -> Answer:
         """The answer whose interval is read off the same computation on estimates drawn again from
-        their normal law: whatever bends, and where a draw has no value, it may be anything.
+        a normal distribution: whatever bends, and where a draw has no value, it may be anything.
         """
         values = np.array([line.value for line in self.lines])
         spread = self._covariances(range(len(self.lines)))
