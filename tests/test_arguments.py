@@ -846,7 +846,6 @@ def of_results(folder: Path) -> dict[str, Call]:
         "Rules.view": (rules.view, {"by": "lift", "most": 3}),
         "Rules.strongest": (rules.strongest, {"metric": "lift"}),
         "Rules.take": (rules.take, {"rows": np.array([0])}),
-        "Tree.condition": (tree.condition, {"split": tree.root.split, "place": 0}),
         "Tree.plot": (tree.plot, {}),
         "Tree.shares": (tree.shares, {"cells": [np.zeros(2, int) for _ in tree.used]}),
     }

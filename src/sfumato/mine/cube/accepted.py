@@ -125,7 +125,8 @@ NAMES: dict[type[exp.Expression], tuple[str, str]] = {
 def check(nodes: Iterable[Any]) -> None:
     """Refuse a statement among whose nodes is anything which is not understood, by name."""
     for node in nodes:
-        if type(node) not in ACCEPTED or not _known_function(node):
+        unknown = isinstance(node, exp.Anonymous) and known_as(node) is None
+        if type(node) not in ACCEPTED or unknown:
             raise refusal(node)
         for argument, value in node.args.items():
             if not _is_empty(value) and argument not in ACCEPTED[type(node)]:
@@ -138,12 +139,9 @@ def refusal(node: exp.Expression) -> QueryError:
     if name is None and isinstance(node, exp.Query):
         name, hint = "a query within a query", ONE_SELECT
     if name is None and isinstance(node, exp.Func):
-        hint = f"the aggregates that are answered: {WORDS}" if _aggregates(node) else None
+        aggregates = isinstance(node, exp.AggFunc | exp.Anonymous)
+        hint = f"the aggregates that are answered: {WORDS}" if aggregates else None
     return QueryError(f"{name or _name(node)} cannot be answered from counts", hint=hint)
-
-
-def _aggregates(node: exp.Expression) -> bool:
-    return isinstance(node, exp.AggFunc | exp.Anonymous)
 
 
 def _name(node: exp.Expression) -> str:
@@ -153,10 +151,6 @@ def _name(node: exp.Expression) -> str:
     if isinstance(node, exp.Func) and type(node) is not exp.Func:
         return node.sql_name()
     return node.key.upper()
-
-
-def _known_function(node: exp.Expression) -> bool:
-    return not isinstance(node, exp.Anonymous) or known_as(node) is not None
 
 
 def known_as(node: exp.Anonymous) -> exp.Expression | None:

@@ -62,10 +62,14 @@ def comparison(axis: AskedColumn, operator: str, values: Sequence[Any]) -> Cut:
             return within
 
         return Cut(axis, holds, [code for run in runs for code in run])
-    if isinstance(attribute, Items):
-        table = _item_table(axis, operator, values)
-    else:
+    if not isinstance(attribute, Items):
         table = _label_table(attribute, operator, values)
+    elif operator == "in" and all(value in (True, False, 0, 1) for value in values):
+        table = np.array([code in values for code in (0, 1)])
+    else:
+        raise QueryError(
+            f'item \'{axis.name}\' is there or not; write "{axis.name}" or NOT "{axis.name}"'
+        )
     return Cut(axis, lambda codes: table[codes])
 
 
@@ -90,14 +94,6 @@ def _expression(pattern: str, escape: str | None) -> str:
         else:
             parts.append({"%": ".*", "_": "."}.get(letter) or re.escape(letter))
     return "".join(parts)
-
-
-def _item_table(axis: AskedColumn, operator: str, values: Sequence[Any]) -> Mask:
-    if operator != "in" or any(value not in (True, False, 0, 1) for value in values):
-        raise QueryError(
-            f'item \'{axis.name}\' is there or not; write "{axis.name}" or NOT "{axis.name}"'
-        )
-    return np.array([code in values for code in (0, 1)])
 
 
 def _label_table(attribute: Attribute, operator: str, values: Sequence[Any]) -> Mask:
@@ -155,8 +151,14 @@ def _runs(attribute: Numeric | Bins, operator: str, numbers: list[Any]) -> list[
             )
     low, high = ends(attribute)
     met = isinstance(attribute, Bins) or (numbers[0] <= high and numbers[-1] >= low)
-    if operator != "between" or not met:
-        _check_inside(attribute, operator, numbers)
+    outside = [number for number in numbers if not low <= number <= high]
+    if outside and (operator != "between" or not met):
+        sign = "=" if operator == "in" else operator.upper()
+        raise DataError(
+            f"{attribute.name} {sign} {float(outside[0]):g} lies outside its domain "
+            f"[{low:g}, {high:g}]",
+            hint="ask within the domain",
+        )
     if operator in ("in", "between"):
         pairs = zip(numbers, numbers, strict=True) if operator == "in" else [numbers]
         runs = [
@@ -198,18 +200,6 @@ def _around(attribute: Numeric, value: float) -> tuple[NDArray[np.int64], NDArra
     first = min(max(near - 2, 0), attribute.size - 1)
     codes = np.arange(first, min(max(near + 4, first + 1), attribute.size))
     return codes, attribute.numbers(codes)
-
-
-def _check_inside(attribute: Numeric | Bins, operator: str, numbers: Sequence[Any]) -> None:
-    low, high = ends(attribute)
-    sign = "=" if operator == "in" else operator.upper()
-    for number in numbers:
-        if not low <= number <= high:
-            raise DataError(
-                f"{attribute.name} {sign} {float(number):g} lies outside its domain "
-                f"[{low:g}, {high:g}]",
-                hint="ask within the domain",
-            )
 
 
 def ends(attribute: Attribute) -> tuple[float, float]:

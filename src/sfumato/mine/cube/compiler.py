@@ -59,6 +59,11 @@ JOINS: dict[type[exp.Expression], Callable[[Quantity, Quantity], Quantity]] = {
     exp.Mul: Quantity.__mul__,
     exp.Div: Quantity.__truediv__,
 }
+CHANGES: dict[type[exp.Expression], Callable[[Quantity], Quantity]] = {
+    exp.Neg: lambda quantity: quantity.scaled(-1.0),
+    exp.Sqrt: Quantity.sqrt,
+    exp.Nullif: Quantity.unless_zero,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,10 +116,14 @@ class Compiler:
             return _negated(self.condition(inner.this))
         if isinstance(inner, exp.Boolean):
             return everywhere(bool(inner.this))
-        if _compares_truth(inner):
-            wanted = bool(inner.expression.this) != isinstance(inner, exp.NEQ)
-            tested = self.condition(inner.this)
-            return tested if wanted else _negated(tested)
+        if isinstance(inner, exp.Is | exp.EQ | exp.NEQ):  # a condition, and TRUE or FALSE
+            labelled = isinstance(bare(inner.this), exp.Column | exp.Boolean)  # these may be labels
+            if isinstance(inner.expression, exp.Boolean) and (
+                isinstance(inner, exp.Is) or not labelled
+            ):
+                wanted = bool(inner.expression.this) != isinstance(inner, exp.NEQ)
+                tested = self.condition(inner.this)
+                return tested if wanted else _negated(tested)
         if isinstance(inner, exp.Like | exp.ILike | exp.Escape):
             return self._like(inner)
         return self._comparison(inner)
@@ -136,7 +145,12 @@ class Compiler:
 
     def _comparison(self, expression: exp.Expression) -> Holds:
         if isinstance(expression, exp.Between):
-            return self._between(expression)
+            this, low, high = (expression.args[word] for word in ("this", "low", "high"))
+            if is_constant(low) and is_constant(high) and not is_constant(this):
+                return self._compared(this, "between", [constant(low), constant(high)])
+            above = exp.GTE(this=this.copy(), expression=low.copy())
+            below = exp.LTE(this=this.copy(), expression=high.copy())
+            return _both(self._comparison(above), self._comparison(below))
         if isinstance(expression, exp.In):
             if not expression.expressions:
                 raise QueryError(f"{expression.sql()} lists no values")
@@ -151,21 +165,10 @@ class Compiler:
             hint="use =, <>, <, <=, >, >=, BETWEEN, IN, LIKE, NOT, AND, OR",
         )
 
-    def _between(self, expression: exp.Between) -> Holds:
-        this, low, high = (expression.args[word] for word in ("this", "low", "high"))
-        if is_constant(low) and is_constant(high) and not is_constant(this):
-            return self._compared(this, "between", [constant(low), constant(high)])
-        above = exp.GTE(this=this.copy(), expression=low.copy())
-        below = exp.LTE(this=this.copy(), expression=high.copy())
-        return _both(self._comparison(above), self._comparison(below))
-
     def _two_sided(self, expression: exp.Expression) -> Holds:
         """A comparison, its constant on either side."""
-        operator, left, right = (
-            COMPARISONS[type(expression)],
-            expression.this,
-            expression.expression,
-        )
+        operator = COMPARISONS[type(expression)]
+        left, right = expression.this, expression.expression
         if left.find(exp.Column) is None:
             if right.find(exp.Column) is None:
                 return everywhere(compare(operator, constant(left), constant(right)) is True)
@@ -402,7 +405,11 @@ class Compiler:
             _check_held(inner)
             return self._quantity(inner.this)
         if isinstance(inner, exp.Neg | exp.Sqrt | exp.Nullif):
-            return self._unary(inner)
+            part = self._quantity(inner.this)
+            if isinstance(inner, exp.Nullif) and constant(inner.expression) != 0:
+                raise QueryError(f"{inner.sql()} is answered for 0 only")
+            change = CHANGES[type(inner)]
+            return lambda scope: change(part(scope))
         if type(inner) in JOINS:
             join = JOINS[type(inner)]
             left, right = self._quantity(inner.this), self._quantity(inner.expression)
@@ -411,16 +418,6 @@ class Compiler:
             f"{inner.sql()} is not an aggregate that can be answered",
             hint=f"{WORDS}, and arithmetic of these",
         )
-
-    def _unary(self, expression: exp.Expression) -> Compute:
-        part = self._quantity(expression.this)
-        if isinstance(expression, exp.Neg):
-            return lambda scope: part(scope).scaled(-1.0)
-        if isinstance(expression, exp.Sqrt):
-            return lambda scope: part(scope).sqrt()
-        if constant(expression.expression) != 0:
-            raise QueryError(f"{expression.sql()} is answered for 0 only")
-        return lambda scope: part(scope).unless_zero()
 
     def _window(self, expression: exp.Window) -> Compute:
         """SUM(…) OVER (): a sum over all groups of the answer, or over those that share a key."""
@@ -511,17 +508,6 @@ def _wanted(
         raise QueryError(f"{expression.sql()} needs a share strictly between 0 and 1")
     descending = ordered is not None and bool(ordered.args.get("desc"))
     return Wanted(float(value), isinstance(inner, exp.PercentileCont), descending)
-
-
-def _compares_truth(expression: exp.Expression) -> bool:
-    """Whether a condition is compared with TRUE or FALSE; of a column these may be labels."""
-    if not isinstance(expression, exp.Is | exp.EQ | exp.NEQ) or not isinstance(
-        expression.expression, exp.Boolean
-    ):
-        return False
-    return isinstance(expression, exp.Is) or not isinstance(
-        bare(expression.this), exp.Column | exp.Boolean
-    )
 
 
 def _chosen(parts: Sequence[tuple[Mask, Terms]], grid: Grid) -> Terms:

@@ -128,7 +128,9 @@ class CubeResult(Result):
         if not 0 < within < 1:
             raise ParameterError(f"within={within:g} must lie strictly between 0 and 1")
         answers = self._answers
-        if not answers or not all(_is_known(answer) and answer.value > 0 for answer in answers):
+        if not answers or not all(
+            0 < answer.value < math.inf and math.isfinite(answer.stderr) for answer in answers
+        ):
             return None
         worst = max((answer.interval(level)[1] - answer.value) / answer.value for answer in answers)
         return math.ceil(self.population * (worst / within) ** 2)
@@ -154,10 +156,6 @@ class CubeResult(Result):
     @property
     def _answers(self) -> list[Answer]:
         return [value for row in self.rows for value in row.values() if isinstance(value, Answer)]
-
-
-def _is_known(answer: Answer) -> bool:
-    return math.isfinite(answer.value) and math.isfinite(answer.stderr)
 
 
 def _plain(value: Any, level: float) -> Any:

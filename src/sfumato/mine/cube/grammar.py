@@ -23,7 +23,10 @@ from sfumato.mine.cube.expressions import bare
 
 FILE_NAME = re.compile(r"[/\\.:*?]")  # a name with one of these is that of a file
 SCHEMAS = ("main", "public")
+FILTER_CLAUSES = {"expressions", "from_", "where"}
 WITH_HINT = "WITH is answered around one filter: WITH s AS (SELECT * FROM t WHERE …)"
+# Where a CASE may result in NULL, which is how SQL leaves records out of an aggregate.
+RESULTS = ((exp.Case, "default"), (exp.If, "true"), (exp.If, "false"))
 TOO_DEEP = "this SQL is nested too deep"
 MANY = "write col IN (…) for many comparisons of a column"
 ROWS = "ask for COUNT(*), SUM, AVG, … instead"
@@ -140,7 +143,10 @@ def _flattened(select: exp.Select, names: Sequence[str]) -> exp.Select:
     filters: dict[str, exp.Select] = {}
     for each in select.ctes:
         inner, name = each.this, each.alias.casefold()
-        if not _is_filter(inner) or name in filters:
+        clauses = {name for name, content in inner.args.items() if content}
+        plain = all(isinstance(entry, exp.Star | exp.Column) for entry in inner.expressions)
+        filtering = isinstance(inner, exp.Select) and clauses <= FILTER_CLAUSES and plain
+        if not filtering or name in filters:
             raise QueryError(f"WITH {each.alias} is not a filter of a table", hint=WITH_HINT)
         filters[name] = inner
     select.args.pop("with_", None)
@@ -160,12 +166,6 @@ def _flattened(select: exp.Select, names: Sequence[str]) -> exp.Select:
         joined = exp.and_(*(exp.paren(each, copy=False) for each in conditions), copy=False)
         select.set("where", exp.Where(this=joined))
     return select
-
-
-def _is_filter(inner: exp.Expression) -> bool:
-    clauses = {name for name, content in inner.args.items() if content}
-    plain = all(isinstance(entry, exp.Star | exp.Column) for entry in inner.expressions)
-    return isinstance(inner, exp.Select) and plain and clauses <= {"expressions", "from_", "where"}
 
 
 def _source(select: exp.Select) -> str:
@@ -229,7 +229,8 @@ def _check_clauses(select: exp.Select) -> None:
             raise QueryError(
                 "SELECT * selects rows, and a perturbed table has none to show", hint=ROWS
             )
-        if isinstance(node, exp.Null) and not _is_result(node):
+        place = (type(node.parent), node.arg_key)
+        if isinstance(node, exp.Null) and place not in RESULTS:
             raise QueryError("NULL cannot be answered from counts", hint=NAMES[exp.Null][1])
         if isinstance(node, exp.Rollup) and not node.expressions:
             raise QueryError("WITH ROLLUP is not understood", hint="write GROUP BY ROLLUP (…)")
@@ -240,14 +241,6 @@ def _check_clauses(select: exp.Select) -> None:
             raise QueryError(f"{clause.upper()} cannot use a window function")
         if clause == "where" and any(isinstance(node, KINDS) for node in held):
             raise QueryError("WHERE cannot use an aggregate", hint="use HAVING")
-
-
-def _is_result(expression: Any) -> bool:
-    """Whether this is a NULL that a CASE results in, which is how SQL leaves records out of an
-    aggregate.
-    """
-    place = (type(expression.parent), expression.arg_key)
-    return place in ((exp.Case, "default"), (exp.If, "true"), (exp.If, "false"))
 
 
 def _outputs(select: exp.Select) -> tuple[Output, ...]:

@@ -96,7 +96,7 @@ class _Answering:
             self.source.rows,
             tuple(dict.fromkeys(self._notes(shown, columns))),
             self._keep(),
-            frozenset(each.name for each in asked.outputs if _counts(each.expression)),
+            frozenset(each.name for each in asked.outputs if _is_count(each.expression)),
         )
 
     def _groups(self) -> Iterator[Group]:
@@ -149,18 +149,12 @@ class _Answering:
             return [entry.of(group) for group in groups]
         if isinstance(entry, Quantile):
             return self._quantiles(entry, groups)
-        return self._estimates(entry, groups, all_groups)
-
-    def _estimates(
-        self, entry: Estimated, groups: Sequence[Group], all_groups: Sequence[Group]
-    ) -> list[Answer]:
-        tables, frame = self.tables[entry.frame], entry.frame
-
-        def answer(group: Group) -> Answer:
-            mask, shared = frame.mask(group), partial(self._sharing, frame, group, all_groups)
-            return Sheet(tables).answer(lambda sheet: entry.compute(Scope(sheet, mask, shared)))
-
-        return [answer(group) for group in groups]
+        tables, frame, answers = self.tables[entry.frame], entry.frame, []
+        for group in groups:
+            shared = partial(self._sharing, frame, group, all_groups)
+            scope = Scope(Sheet(tables), frame.mask(group), shared)
+            answers.append(scope.answer(entry.compute))
+        return answers
 
     def _sharing(
         self, frame: Frame, group: Group, all_groups: Sequence[Group], places: tuple[int, ...]
@@ -234,24 +228,12 @@ class _Answering:
         entries = self.plan.entries.values()
         if self.method == "em" and any(isinstance(entry, Quantile) for entry in entries):
             yield "quantiles are those of the inversion, whose errors are known"
-        yield from self._assumed(columns)
-        yield from self._rounding()
-        yield from self._by_value(groups)
-        yield from self._comparison(groups)
-
-    def _assumed(self, columns: Sequence[list[Any]]) -> Iterator[str]:
-        """What a model supposed beyond the reports: of counts, and of quantiles, which count for
-        themselves.
-        """
         counts = (tables.counts for tables in self.tables.values())
         supposed = [each.evidence.assumes for each in counts if each is not None]
         answers = (each for column in columns for each in column if isinstance(each, Answer))
-        supposed += [answer.assumes for answer in answers]
+        supposed += [answer.assumes for answer in answers]  # quantiles count for themselves
         yield from (f"model-based: it assumes {each}" for each in supposed if each)
-
-    def _rounding(self) -> Iterator[str]:
-        """Numbers that were read on a grid which no one stated are not the file's own."""
-        for entry in self.plan.entries.values():
+        for entry in entries:  # numbers read on a grid which no one stated are not the file's own
             axis = entry.frame.fine if isinstance(entry, Estimated) else None
             axis = entry.axis if isinstance(entry, Quantile) else axis
             number = None if axis is None else axis.attribute
@@ -260,6 +242,8 @@ class _Answering:
                     f"'{number.name}' is read in steps of {number.grid_step:.4g}; state a step in "
                     "the schema if its values lie closer"
                 )
+        yield from self._by_value(groups)
+        yield from self._comparison(groups)
 
     def _by_value(self, groups: Sequence[Group]) -> Iterator[str]:
         """How to group a number as a release in its bins does, whose groups have other names."""
@@ -267,9 +251,13 @@ class _Answering:
         for key in self.plan.asked.keys:
             number = known.get(key.name) if isinstance(key, exp.Column) else None
             if number is not None and 0 < len(number.cuts) < len(groups) - 1:
+                name = exp.column(number.name, quoted=not number.name.isidentifier()).sql()
+                labels = number.bins().labels
+                pairs = zip(number.cuts, labels, strict=False)
+                cases = [f"WHEN {name} < {cut:.12g} THEN '{label}'" for cut, label in pairs]
                 yield (
                     f"'{number.name}' is grouped value by value; by the bins of its schema: GROUP "
-                    f"BY {_by_bins(number)}"
+                    f"BY CASE {' '.join(cases)} ELSE '{labels[-1]}' END"
                 )
 
     def _comparison(self, groups: Sequence[Group]) -> Iterator[str]:
@@ -299,18 +287,7 @@ class _Answering:
                 )
 
 
-def _by_bins(number: Numeric) -> str:
-    """The CASE that puts a number into the bins of its cuts, called as a release calls them."""
-    name, labels = (
-        exp.column(number.name, quoted=not number.name.isidentifier()),
-        number.bins().labels,
-    )
-    pairs = zip(number.cuts, labels, strict=False)
-    cases = " ".join(f"WHEN {name.sql()} < {cut:.12g} THEN '{label}'" for cut, label in pairs)
-    return f"CASE {cases} ELSE '{labels[-1]}' END"
-
-
-def _counts(expression: exp.Expression) -> bool:
+def _is_count(expression: exp.Expression) -> bool:
     inner = bare(expression)
     inner = inner.this if isinstance(inner, exp.Filter) else inner
     return isinstance(inner, exp.Count | exp.CountIf)

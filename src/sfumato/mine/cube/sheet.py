@@ -117,30 +117,11 @@ class Sheet:
         stacked = np.stack([line.weights for line in lines], axis=-1)
         return tables.counts.covariance_matrix(stacked)
 
-    def answer(self, compute: Callable[[Sheet], Quantity]) -> Answer:
-        """What is computed from linear estimates, with its standard error; without one where the
-        method gives none; and with what a model supposed on the way.
-        """
-        quantity, counts = compute(self), self.tables.counts
-        if not math.isfinite(quantity.value) and (self.exact or not quantity.bends):
-            found = Answer(NONE, NONE)  # NULL; where a root bends it, only if it is surely so
-        elif not self.tables.errors and quantity.slopes:
-            found = Answer(quantity.value, NONE)
-        elif quantity.root is not None:
-            radicand, stderr = quantity.root, math.sqrt(self.variance(quantity.root))
-            found = root(Answer(radicand.value, stderr)) if stderr else Answer(quantity.value, 0.0)
-        elif quantity.bends and not self.exact:
-            found = self._drawn(quantity, compute)
-        else:
-            found = Answer(quantity.value, math.sqrt(self.variance(quantity)))
-        if counts is None:
-            return found
-        return replace(found, sampling=counts.evidence.samples, assumes=self._assumes)
-
     @property
-    def _assumes(self) -> str | None:
+    def assumes(self) -> str | None:
         """What these estimates suppose beyond the reports."""
-        assert self.tables.counts is not None
+        if self.tables.counts is None:
+            return None
         if self.tables.moments is None:
             return self.tables.counts.evidence.assumes
         return self.tables.moments.assumes(any(line.weights[..., 2].any() for line in self.lines))
@@ -150,16 +131,10 @@ class Sheet:
         """Whether nothing here has an error."""
         return self.tables.counts is None or self.tables.counts.evidence.exact
 
-    def _drawn(self, quantity: Quantity, compute: Callable[[Sheet], Quantity]) -> Answer:
-        """The answer whose interval is read off the same computation on estimates drawn again from
-        a normal distribution: whatever bends, and where a draw has no value, it may be anything.
-        """
+    def drawn(self) -> NDArray[Any]:  # (draws, lines)
+        """The linear estimates drawn again, many times."""
         values = np.array([line.value for line in self.lines])
-        spread = self._covariances(range(len(self.lines)))
-        redrawn = Redrawn(self.tables, draws=normal_draws(values, spread))
-        with np.errstate(all="ignore"):
-            found = np.asarray(compute(redrawn).value)
-        return from_draws(quantity.value, found, quantity.ends)
+        return normal_draws(values, self._covariances(range(len(self.lines))))
 
     def is_nobody(self, count: Quantity) -> bool:
         """Whether a count is surely 0."""
@@ -195,6 +170,33 @@ class Scope:
     @property
     def grid(self) -> Grid:
         return self.sheet.tables.grid
+
+    def answer(self, compute: Callable[[Scope], Quantity]) -> Answer:
+        """What is computed from linear estimates, with its standard error; without one where the
+        method gives none; and with what a model supposed on the way.
+
+        Where a root bends it, the interval is read off the same computation on estimates drawn
+        again from a normal distribution; where a draw has no value, it may be anything.
+        """
+        sheet, quantity = self.sheet, compute(self)
+        if not math.isfinite(quantity.value) and (sheet.exact or not quantity.bends):
+            found = Answer(NONE, NONE)  # NULL; where a root bends it, only if it is surely so
+        elif not sheet.tables.errors and quantity.slopes:
+            found = Answer(quantity.value, NONE)
+        elif quantity.root is not None:
+            radicand, stderr = quantity.root, math.sqrt(sheet.variance(quantity.root))
+            found = root(Answer(radicand.value, stderr)) if stderr else Answer(quantity.value, 0.0)
+        elif quantity.bends and not sheet.exact:
+            redrawn = Redrawn(sheet.tables, draws=sheet.drawn())
+            with np.errstate(all="ignore"):
+                values = np.asarray(compute(replace(self, sheet=redrawn)).value)
+            found = from_draws(quantity.value, values, quantity.ends)
+        else:
+            found = Answer(quantity.value, math.sqrt(sheet.variance(quantity)))
+        counts = sheet.tables.counts
+        if counts is None:
+            return found
+        return replace(found, sampling=counts.evidence.samples, assumes=sheet.assumes)
 
     def within(self, mask: Weights) -> Scope:
         """The same records as far as they lie in these cells."""
