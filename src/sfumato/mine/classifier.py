@@ -87,19 +87,14 @@ class Classifier(ABC, Tabular):
                 "values to fit"
             )
         with blaming(type(self), self.get_params()):
-            return self._fitted(source, progress)
-
-    def _fitted(self, source: Any, progress: Callable[[float], None] | None) -> Self:
-        problem = self._problem(source)
-        self.classes_ = np.array(problem.classes)
-        self.feature_names_in_ = np.array(
-            [feature.name for feature in problem.features], dtype=object
-        )
-        self.n_features_in_ = len(problem.features)
-        self._domain, self._target_cells = problem.source.domain, problem.target
-        self.notes_, self._progress = problem.notes, progress
-        self._learn(problem)
-        self._progress = None
+            problem = self._problem(source)
+            names = [feature.name for feature in problem.features]
+            self.classes_ = np.array(problem.classes)
+            self.feature_names_in_, self.n_features_in_ = np.array(names, dtype=object), len(names)
+            self._domain, self._target_cells = problem.source.domain, problem.target
+            self.notes_, self._progress = problem.notes, progress
+            self._learn(problem)
+            self._progress = None
         return self
 
     def predict_proba(self, data: Any) -> NDArray[np.float64]:  # (records, classes)
@@ -113,7 +108,9 @@ class Classifier(ABC, Tabular):
         cells = self._used
         if not cells:
             return np.repeat(self._from_truths([]), _rows(data), axis=0)
-        table = read_records(data, self._domain, self._wanted(data, cells))
+        matrix = isinstance(data, np.ndarray) and data.ndim == 2
+        wanted = self.feature_names_in_.tolist() if matrix else attributes_of(cells)
+        table = read_records(data, self._domain, wanted)
         if table.provenance is None:
             return self._from_truths(assigned(table, cells))
         if table.rows % table.copies:
@@ -127,10 +124,6 @@ class Classifier(ABC, Tabular):
             for start in range(0, table.rows, step)
         ]
         return np.concatenate(parts) if parts else np.zeros((0, len(self.classes_)))
-
-    def _wanted(self, data: Any, cells: Sequence[Cells]) -> list[str]:
-        matrix = isinstance(data, np.ndarray) and data.ndim == 2
-        return [str(name) for name in self.feature_names_in_] if matrix else attributes_of(cells)
 
     def predict(self, data: Any) -> NDArray[Any]:
         """The most likely class of each record."""
@@ -195,13 +188,10 @@ class Classifier(ABC, Tabular):
             input_tags=InputTags(categorical=True, string=True),
         )
 
-    @classmethod
-    def _parameter_names(cls) -> list[str]:
-        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
-
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name."""
-        return {name: getattr(self, name) for name in self._parameter_names()}
+        names = inspect.signature(type(self).__init__).parameters
+        return {name: getattr(self, name) for name in names if name != "self"}
 
     def set_params(self, **parameters: Any) -> Self:
         """Change parameters by name; a name it does not know is an error."""

@@ -88,7 +88,13 @@ class Problem:
         classes = _classes(source, target)
         names = _feature_names(source.domain, target, features)
         tables = [_binned(estimate, most_cells) for estimate in _tables(source, names, classes)]
-        _check_classes(tables[0], target)
+        totals = tables[0].coarsen([classes])
+        if np.count_nonzero(totals.value + 2 * totals.stderr >= 1) < 2:  # all others surely absent
+            only = classes.labels[int(np.argmax(totals.value))]
+            so_far = "as far as the reports tell, " if totals.stderr.any() else ""
+            raise DataError(
+                f"{so_far}every record has {target} = '{only}', so there is nothing to predict"
+            )
         found = tuple(Feature(table.cells[0], _margin(table)) for table in tables)
         left_out = tuple(name for name in names if name not in {part.name for part in found})
         return cls(source, classes, found, tuple(tables), left_out)
@@ -136,17 +142,6 @@ def _classes(source: Source, target: str) -> Cells:
             f"'{target}' has one class only ('{cells.labels[0]}'), so there is nothing to predict"
         )
     return cells
-
-
-def _check_classes(table: Estimate, target: str) -> None:
-    """Refuse a target of which all classes but one are surely absent."""
-    totals = table.coarsen(table.cells[1:])
-    if np.count_nonzero(totals.value + 2 * totals.stderr >= 1) < 2:
-        only = table.cells[1].labels[int(np.argmax(totals.value))]
-        so_far = "as far as the reports tell, " if totals.stderr.any() else ""
-        raise DataError(
-            f"{so_far}every record has {target} = '{only}', so there is nothing to predict"
-        )
 
 
 def _feature_names(domain: Domain, target: str, features: Sequence[str] | None) -> list[str]:

@@ -153,7 +153,8 @@ class TreeQuestions:
             if self._table_cells(together) <= limits.SHARED_CELLS:
                 yield together
             else:
-                yield from {_signature(need): need for need in same}.values()
+                keys = (tuple((at, need[at].tobytes()) for at in sorted(need)) for need in same)
+                yield from dict(zip(keys, same, strict=True)).values()
 
     def _table_cells(self, partition: Partition) -> int:
         return (
@@ -177,11 +178,17 @@ class TreeQuestions:
         inside = (
             np.flatnonzero(region[feature]) if feature in region else np.arange(self.sizes[feature])
         )
-        partition = self._need(region, ()) | {
-            feature: _outside_together(inside, self.sizes[feature])
-        }
+        groups = np.full(self.sizes[feature], len(inside))  # all cells outside are one
+        groups[inside] = np.arange(len(inside))
+        partition = self._need(region, ()) | {feature: _numbered(groups)}
         small = estimate.coarsen(self._cells(partition))
-        cells = self._cells_of_node(small.value.shape, partition, region, feature, inside)
+        places = [
+            partition[place][inside]
+            if place == feature
+            else np.full(len(inside), partition[place][np.argmax(region[place])])
+            for place in sorted(partition)
+        ]  # where the counts of the node stand: (cells of the feature, classes)
+        cells = np.arange(small.value.size).reshape(small.value.shape)[tuple(places)]
         shrunk, value = small.evidence.samples, small.value.ravel()[cells]
         covariance = (
             small.evidence.by_chance(cells.ravel())
@@ -191,23 +198,6 @@ class TreeQuestions:
         if shrunk:
             covariance = _given_sizes(value, covariance)
         return NodeCounts(feature, inside, value, covariance, shrunk)
-
-    def _cells_of_node(
-        self,
-        shape: tuple[int, ...],
-        partition: Partition,
-        region: Region,
-        feature: int,
-        inside: Groups,
-    ) -> NDArray[np.intp]:  # (cells of the feature, classes)
-        """Where the counts of the node stand in the flattened table."""
-        places = [
-            partition[place][inside]
-            if place == feature
-            else np.full(len(inside), partition[place][np.argmax(region[place])])
-            for place in sorted(partition)
-        ]
-        return np.arange(math.prod(shape)).reshape(shape)[tuple(places)]
 
 
 def _given_sizes(value: NDArray[Any], covariance: NDArray[Any]) -> NDArray[Any]:
@@ -242,14 +232,3 @@ def _refines(fine: Groups, coarse: Groups) -> bool:
     of_group = np.empty(len(fine), dtype=np.intp)
     of_group[fine] = coarse
     return bool((of_group[fine] == coarse).all())
-
-
-def _outside_together(inside: Groups, size: int) -> Groups:
-    """Each cell of the node a group of its own, all others together one."""
-    groups = np.full(size, len(inside))
-    groups[inside] = np.arange(len(inside))
-    return _numbered(groups)
-
-
-def _signature(partition: Partition) -> tuple[Any, ...]:
-    return tuple((place, groups.tobytes()) for place, groups in sorted(partition.items()))
