@@ -60,7 +60,7 @@ JOINS: dict[type[exp.Expression], Callable[[Quantity, Quantity], Quantity]] = {
     exp.Div: Quantity.__truediv__,
 }
 CHANGES: dict[type[exp.Expression], Callable[[Quantity], Quantity]] = {
-    exp.Neg: lambda quantity: quantity.scaled(-1.0),
+    exp.Neg: Quantity.__neg__,
     exp.Sqrt: Quantity.sqrt,
     exp.Nullif: Quantity.unless_zero,
 }

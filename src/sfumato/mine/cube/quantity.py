@@ -45,6 +45,9 @@ class Quantity:
     def __sub__(self, other: Quantity) -> Quantity:
         return self._joined(other, self.value - other.value, 1.0, -1.0)
 
+    def __neg__(self) -> Quantity:
+        return self.scaled(-1.0)
+
     def __mul__(self, other: Quantity) -> Quantity:
         return self._joined(other, self.value * other.value, other.value, self.value)
 
