@@ -8,7 +8,7 @@ import sys
 import threading
 from contextlib import suppress
 
-from sfumato.interruption import INTERRUPTED, TOLD, listen
+from sfumato.interruption import INTERRUPTED, MESSAGE, listen
 
 
 def main() -> None:
@@ -39,7 +39,7 @@ def _run() -> None:
     try:
         from sfumato.cli import main as run
     except KeyboardInterrupt:
-        print(TOLD, file=sys.stderr, flush=True)
+        print(MESSAGE, file=sys.stderr, flush=True)
         sys.exit(INTERRUPTED)
     run()
 

@@ -261,7 +261,7 @@ def _where(records: Any) -> str:
 
 @checked
 def fit(data: Any, *, order: int = 3) -> Model:
-    """One joint law fitted to everything a release (a file, a URL or a `Release`) observed. Both
+    """One joint model fitted to all reports of a release (a file, a URL or a `Release`). Both
     rounds of ranges are listed: `fit(["round1.parquet", "round2.parquet"])`, or the releases.
 
     >>> from sfumato.randomness import seeded

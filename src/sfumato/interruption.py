@@ -6,7 +6,7 @@ import signal
 from types import FrameType
 
 INTERRUPTED = 130  # the exit code
-TOLD = "sfumato: interrupted; nothing was changed"
+MESSAGE = "sfumato: interrupted; nothing was changed"
 
 _arrived: list[int] = []
 

@@ -28,7 +28,7 @@ COMMANDS = {
         "Describe a perturbed file: its mechanism, what it promises in words, its domain and rows."
     ),
     "fit": (
-        "Fit one joint law to everything a release observed, and write it as a file that mine, "
+        "Fit one joint model to all reports of a release, and write it as a file that mine, "
         "query and classify take like any release."
     ),
     "mine": "Find frequent itemsets and rules in perturbed (or true) data, with standard errors.",

@@ -1,4 +1,4 @@
-"""Completion: what shells are told of an option, and the script that zsh is handed."""
+"""Completion: what shells show of an option, and the script that zsh is handed."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from sfumato.cli.printing import broken
 from sfumato.cli.terminal import shielded
 from sfumato.cli.usage import misused, options_of, spelled_as_options
 from sfumato.errors import ParameterError, SfumatoError
-from sfumato.interruption import INTERRUPTED, TOLD, interrupted
+from sfumato.interruption import INTERRUPTED, MESSAGE, interrupted
 from sfumato.printable import escaped, one_line
 
 SUCCESS, FAULT, BAD_INPUT, VIOLATION = 0, 1, 2, 3
@@ -109,7 +109,7 @@ def _as_typed(error: SfumatoError, arguments: Sequence[str]) -> dict[str, str | 
 
 
 def _interrupted() -> int:
-    print(TOLD, file=sys.stderr, flush=True)
+    print(MESSAGE, file=sys.stderr, flush=True)
     return INTERRUPTED
 
 

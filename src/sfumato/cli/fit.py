@@ -28,8 +28,8 @@ def fit(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Fit one joint law to everything a release observed, and write it as a file that mine, query
-    and classify take like any release.
+    """Fit one joint model to all reports of a release, and write it as a file that mine, query and
+    classify take like any release.
 
     Example: sfumato fit census.parquet -o census.model.json
     """
@@ -82,8 +82,8 @@ def model_notes(model: Model) -> list[str]:
     if model.contradicted:
         more = "--order 3, or ask" if model.fitted_order == 2 else "ask"
         notes.append(
-            f"the reports contradict a law whose interactions join {model.fitted_order} columns at "
-            f"most: all answers may be off by more than their errors; use {more} the release itself"
+            f"the reports contradict a model whose interactions join {model.fitted_order} columns "
+            f"at most: all answers may be off by more than their errors; use {more} the release"
         )
     if model.dense and not model.law.fit.converged:
         notes.append(f"the fit had not converged after {model.law.fit.steps} steps")

@@ -110,7 +110,7 @@ def survey(
 
 @generate.command()
 def fitted(
-    model: Annotated[str, argument("What sfumato fit wrote: records of its law.", metavar="MODEL")],
+    model: Annotated[str, argument("What sfumato fit wrote: records of its model.", "MODEL")],
     output: Output,
     rows: Annotated[int, option("How many records.")] = 10_000,
     seed: Seed = 1,

@@ -51,8 +51,8 @@ def query(
 
 
 def rows_needed(result: CubeResult, within: float, level: float) -> dict[str, Any]:
-    """The rows that the normal law asks for, and the bound of OLAP theorem 1 for the columns'
-    keeps.
+    """The rows that the normal approximation asks for, and the bound of OLAP theorem 1 for the
+    columns' keeps.
     """
     normal = result.rows_needed(within, level)
     words = f"within {100 * within:.3g} % of each answer, at {100 * level:g} %: "
@@ -63,7 +63,7 @@ def rows_needed(result: CubeResult, within: float, level: float) -> dict[str, An
             "words": words
             + "no number of rows can be said, as an answer is not above 0 or has no error",
         }
-    words += f"{normal:,} rows are needed (normal law)" + (
+    words += f"{normal:,} rows are needed (normal approximation)" + (
         ", which you have" if normal <= result.population else ""
     )
     guaranteed = result.rows_guaranteed(within, level)

@@ -18,7 +18,7 @@ from sfumato.printable import one_line
 from sfumato.privacy.ledger import Ledger
 from sfumato.table import reader_of
 
-PER_MINUTE = 60  # reports that a server takes from one network, unless it was told otherwise
+PER_MINUTE = 60  # reports that a server takes from one network, unless stated otherwise
 SHOWN = 10  # receipts; --json has all
 SLOW = (
     "without a token a server takes 60 reports a minute from one network: this may take "

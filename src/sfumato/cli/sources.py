@@ -21,8 +21,8 @@ from sfumato.table.baskets import BasketReader
 from sfumato.table.round import Round
 
 READ_OFF = (
-    "the values, ranges and cuts were read off the true data and are told with a release, outside "
-    "the guarantee; state them yourself with --schema (baskets: --items) to tell nothing"
+    "the values, ranges and cuts were read off the true data and are published with a release, "
+    "outside the guarantee; state them yourself with --schema (baskets: --items)"
 )
 
 

@@ -67,7 +67,7 @@ def shielded() -> Iterator[None]:
         if isinstance(stream, io.TextIOWrapper):  # a letter that the terminal lacks is no fault
             stream.reconfigure(errors="replace")
     sys.stdout, sys.stderr = EscapeFilter(kept[0]), EscapeFilter(kept[1])
-    warnings.showwarning = _told
+    warnings.showwarning = _noted
     try:
         yield
     finally:
@@ -76,6 +76,6 @@ def shielded() -> Iterator[None]:
         sys.stderr, warnings.showwarning = kept[1:]
 
 
-def _told(message: Warning | str, *_: Any, **__: Any) -> None:
+def _noted(message: Warning | str, *_: Any, **__: Any) -> None:
     """A warning as one of our notes; where in the program it arose helps nobody."""
     print_notes([str(message)])
