@@ -169,3 +169,8 @@ def listing(names: Iterable[object], most: int = 8) -> str:
     if len(given) <= most:
         return ", ".join(shown)
     return f"{', '.join(shown)} and {len(given) - most} more"
+
+
+def first_line(error: BaseException) -> str:
+    """What another library says, in one line."""
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from sfumato.bits import Bits
 from sfumato.counting.bitmaps import itemset_counts
 from sfumato.domain import Cells, Columns, Domain, Items, Numeric, as_bits, codes_of
-from sfumato.errors import DataError, EstimationError
+from sfumato.errors import EstimationError
 from sfumato.observation import ItemSource
-from sfumato.table.table import Table, alike
+from sfumato.table.table import Table, check_alike
 
 Key = tuple[Any, ...]  # of a question: those of its cells
 
@@ -329,9 +329,7 @@ class TableCounter:
 
     def extended(self, batch: Table) -> TableCounter:
         """The same rows and a batch of new ones."""
-        first = self.batches_of[0]
-        if batch.domain != first.domain or not alike(batch, first):
-            raise DataError("tables to join must have the same domain and the same mechanism")
+        check_alike(self.batches_of[0], batch)
         part = ArrayCounter(batch.domain, batch.columns)
         return TableCounter((*self.batches_of, batch), (*self.parts, part))
 

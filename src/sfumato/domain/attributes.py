@@ -173,8 +173,8 @@ class Category(Listed):
                 )
 
     def encode(self, array: pa.Array, first_row: int = 1) -> Codes:
-        words = _as_words(array)
-        codes = _places(words, pa.array(self.values, pa.string()))
+        words = as_words(array)
+        codes = places_among(words, pa.array(self.values, pa.string()))
         if (codes < 0).any():
             codes = self._place_strangers(words, codes.copy(), first_row)
         return codes.astype(code_dtype(self.size))
@@ -446,8 +446,8 @@ class Items(Listed):
                 row=row,
             )
         offsets = lists.offsets.to_numpy().astype(np.int64)
-        words = _as_words(lists.values[offsets[0] : offsets[-1]])
-        codes = _places(words, pa.array(self.values, pa.string()))
+        words = as_words(lists.values[offsets[0] : offsets[-1]])
+        codes = places_among(words, pa.array(self.values, pa.string()))
         offsets = offsets - offsets[0]
         if (codes < 0).any():
             place = int(np.argmax(codes < 0))
@@ -536,7 +536,7 @@ class Distinct(Attribute):
         return pa.array(self.values, plain)
 
     def encode(self, array: pa.Array, first_row: int = 1) -> Codes:
-        found = _places(array.cast(self.array.type), self.array)
+        found = places_among(array.cast(self.array.type), self.array)
         if (found < 0).any():
             row = int(np.argmax(found < 0)) + first_row
             raise DataError(f"row {row}, column '{self.name}' holds another value", row=row)
@@ -562,14 +562,19 @@ def _check_cuts(name: str, what: str, cuts: Sequence[float]) -> None:
         raise SchemaError(f"attribute '{name}': {what} must be numbers within {MOST_NUMBER:g} of 0")
 
 
-def _as_words(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+def as_words(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Values as words, one array of them."""
+    values = plain_values(array)
+    return values if pa.types.is_string(values.type) else values.cast(pa.string())
+
+
+def plain_values(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Values as one array that lists no different ones."""
     array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    return array if pa.types.is_string(array.type) else array.cast(pa.string())
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
-def _places(values: pa.Array, known: pa.Array) -> Codes:
+def places_among(values: pa.Array, known: pa.Array) -> Codes:
     """Where each value stands among those known; -1 for a stranger."""
     found = pc.index_in(values, value_set=known).fill_null(-1)
     return np.asarray(found.to_numpy(zero_copy_only=False))
@@ -606,9 +611,7 @@ def _as_numbers(
     name: str, array: pa.Array | pa.ChunkedArray, first_row: int
 ) -> NDArray[np.float64]:
     """Numbers as floats, nulls and words that stand for nothing as NaN."""
-    array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
+    array = plain_values(array)
     if pa.types.is_string(array.type):
         array = number_words(array)
     try:

@@ -15,11 +15,11 @@ from sfumato.counting.sql.database import Database
 from sfumato.errors import DataError, FileError, SfumatoError, near_miss
 from sfumato.source import Release
 from sfumato.table import Provenance, Table
+from sfumato.table.limits import BATCH_ROWS
 from sfumato.table.packing import Packing
 from sfumato.table.table import join_columns
 from sfumato.untrusted import MOST_JSON_BYTES, parsed_json
 
-CHUNK = 1 << 16  # reports read at a time
 LIVE = "a store takes reports and withdrawals: asked again, it may hold others"
 LEFT_BY_POSTGRES = (
     "PostgreSQL's own files keep the order in which reports came until the table is clustered, "
@@ -81,6 +81,6 @@ def campaign_in(database: Database, name: str) -> Release | None:
         told = () if database.in_file else (LEFT_BY_POSTGRES,)
         provenance = provenance_of(spec, name, database.where, told)
         found = f"SELECT body FROM report WHERE campaign = {number:d} ORDER BY id"
-        pieces = database.pieces(found, CHUNK)
+        pieces = database.pieces(found, BATCH_ROWS)
         bodies = ([body for (body,) in rows] for rows in pieces)
         return release_of(provenance, bodies, database.where)

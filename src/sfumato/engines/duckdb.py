@@ -20,7 +20,7 @@ from sfumato.counting.sql.dialect import Tree
 from sfumato.counting.sql.kept import state_of
 from sfumato.counting.sql.writing import whole_items
 from sfumato.domain import Attribute, Domain, Items, Numeric
-from sfumato.errors import FileError
+from sfumato.errors import FileError, first_line
 from sfumato.progress import Progress, silent
 from sfumato.table import Table
 from sfumato.table.delimited import CsvReader
@@ -141,7 +141,7 @@ class DuckDatabase(FileDatabase):
 
     def comment(self, table: TableName) -> str | None:
         where = {"schema_name": table.schema, "table_name": table.table}
-        same = " AND ".join(f"{name} = {_word(value)}" for name, value in where.items())
+        same = " AND ".join(f"{name} = {DUCKDB.word(value)}" for name, value in where.items())
         found = self.fetch(
             "SELECT comment FROM system.main.duckdb_tables()"
             f" WHERE database_name = current_database() AND {same}"
@@ -166,7 +166,7 @@ class DuckDatabase(FileDatabase):
             # Of 32 bits where the product of any two has no more: read and compared faster.
             small = max(abs(attribute.min), abs(attribute.max)) <= SMALL
             return "INTEGER NOT NULL" if small else "BIGINT NOT NULL"
-        return f"ENUM ({', '.join(map(_word, attribute.labels))}) NOT NULL"
+        return f"ENUM ({', '.join(map(DUCKDB.word, attribute.labels))}) NOT NULL"
 
     def fill(self, name: TableName, table: Table) -> None:
         with _clear(self.where):
@@ -248,13 +248,11 @@ def _table_function(reader: Reader, reports: Domain) -> str:
     )
 
 
-def _word(text: str) -> str:
-    return DUCKDB.text(exp.Literal.string(text))
-
-
 def _literal(path: Path) -> str:
     """The path as DuckDB takes it: no character of it is a wildcard."""
-    return _word("".join(f"[{mark}]" if mark in "*?[" else mark for mark in str(path.absolute())))
+    return DUCKDB.word(
+        "".join(f"[{mark}]" if mark in "*?[" else mark for mark in str(path.absolute()))
+    )
 
 
 def _csv_options(reader: CsvReader, path: Path, reports: Domain) -> str:
@@ -265,7 +263,7 @@ def _csv_options(reader: CsvReader, path: Path, reports: Domain) -> str:
     for attribute in reports:
         if isinstance(attribute, Numeric):
             types[attribute.name] = "BIGINT" if attribute.whole else "DOUBLE"
-    columns = ", ".join(f"{_word(name)}: '{kind}'" for name, kind in types.items())
+    columns = ", ".join(f"{DUCKDB.word(name)}: '{kind}'" for name, kind in types.items())
     with path.open("rb") as stream:
         compression = "gzip" if stream.read(2) == b"\x1f\x8b" else "none"
     return (
@@ -333,8 +331,7 @@ def _clear(where: str) -> Iterator[None]:
             hint="it was changed after it was perturbed",
         ) from None
     except duckdb.Error as error:
-        line = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-        raise FileError(f"DuckDB cannot read {where}: {line}") from None
+        raise FileError(f"DuckDB cannot read {where}: {first_line(error)}") from None
 
 
 @contextmanager

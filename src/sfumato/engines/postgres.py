@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from sqlglot import exp
 
 from sfumato.bits import Bits
 from sfumato.counting.sql import Dialect
 from sfumato.counting.sql.database import Database, TableName, fetched
 from sfumato.counting.sql.writing import whole_items
 from sfumato.domain import Attribute, Codes, Items, Numeric
-from sfumato.errors import MissingExtraError, ServerError
+from sfumato.errors import MissingExtraError, ServerError, first_line
 from sfumato.table import Table
 from sfumato.table.delimited import csv_fields
 from sfumato.table.limits import BATCH_ROWS
@@ -74,16 +73,15 @@ class PostgresDatabase(Database):
 
     def spelled(self, schema: str, table: str) -> tuple[str, str]:
         # PostgreSQL cuts a name that is too long, and says so to nobody but its log.
-        found = self.fetch(
-            f"SELECT CAST({_word(schema)} AS name) AS s, CAST({_word(table)} AS name) AS t"
-        )
+        names = (f"CAST({POSTGRES.word(name)} AS name)" for name in (schema, table))
+        found = self.fetch("SELECT {} AS s, {} AS t".format(*names))
         return found.column("s")[0].as_py(), found.column("t")[0].as_py()
 
     def comment(self, table: TableName) -> str | None:
         found = self.fetch(
             "SELECT obj_description(c.oid, 'pg_class') AS note FROM pg_catalog.pg_class c"
             " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
-            f" WHERE n.nspname = {_word(table.schema)} AND c.relname = {_word(table.table)}"
+            f" WHERE {_called(table)}"
         )
         return found.column("note")[0].as_py() if found.num_rows else None
 
@@ -102,7 +100,7 @@ class PostgresDatabase(Database):
             " AS state FROM pg_catalog.pg_class c"
             " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
             " JOIN pg_catalog.pg_database d ON d.datname = pg_catalog.current_database()"
-            f" WHERE n.nspname = {_word(table.schema)} AND c.relname = {_word(table.table)}"
+            f" WHERE {_called(table)}"
             " AND c.relkind = 'r' AND c.relpersistence = 'p' AND NOT c.relhassubclass"
             " AND NOT c.relrowsecurity AND NOT pg_catalog.pg_is_in_recovery()"
         )
@@ -147,8 +145,10 @@ class PostgresDatabase(Database):
             cursor.execute(f"ANALYZE {target}")
 
 
-def _word(text: str) -> str:
-    return POSTGRES.text(exp.Literal.string(text))
+def _called(table: TableName) -> str:
+    """Whether the table c in the schema n is this one."""
+    schema, name = POSTGRES.word(table.schema), POSTGRES.word(table.table)
+    return f"n.nspname = {schema} AND c.relname = {name}"
 
 
 def _lines(table: Table) -> bytes:
@@ -203,8 +203,7 @@ def _refused(error: Exception, where: str, facts: dict[str, Any]) -> ServerError
 
 def _reason(error: Exception) -> str:
     """What the server said, in its own last words."""
-    line = (str(error).splitlines() or [type(error).__name__])[0]
-    return line.rpartition("failed: ")[2].removeprefix("FATAL:").strip().rstrip(".")
+    return first_line(error).rpartition("failed: ")[2].removeprefix("FATAL:").strip()
 
 
 @contextmanager

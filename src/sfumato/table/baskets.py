@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from sfumato.bits import Bits
 from sfumato.domain import Columns, Domain, Items, as_bits
+from sfumato.domain.attributes import as_words, places_among
 from sfumato.errors import DataError, FileError, ParameterError, SchemaError, listing
 from sfumato.table.delimited import CsvReader, TextReader, delimiter_of, fields_of
 from sfumato.table.limits import (
@@ -120,16 +121,16 @@ def encode_baskets(baskets: pa.ListArray, ids: pa.Array, first_line: int) -> Bit
     """Baskets as bits; an id that is none of the universe's is an error naming its line."""
     offsets, held = baskets.offsets.to_numpy(), baskets.flatten()
     offsets = (offsets - offsets[0]).astype(np.int64)
-    found = pc.index_in(held, value_set=ids)
-    if found.null_count:
-        place = int(np.argmax(found.is_null().to_numpy(zero_copy_only=False)))
+    codes = places_among(held, ids)
+    if (codes < 0).any():
+        place = int(np.argmax(codes < 0))
         line = first_line + int(np.searchsorted(offsets, place, side="right")) - 1
         raise DataError(
             f"line {line}: item {held[place]} is not in the universe of {len(ids)} items",
             hint="name every item with --items FILE, or leave it out to take the ids found",
             line=line,
         )
-    return Bits.from_csr(offsets, found.to_numpy(), len(ids))
+    return Bits.from_csr(offsets, codes, len(ids))
 
 
 def format_baskets(names: pa.Array, bits: Bits) -> Any:
@@ -309,7 +310,8 @@ class LongReader(BasketsReader):
         batches = list(self.inner.arrow_batches([self.basket, self.item]))
         for place, name in enumerate((self.basket, self.item)):
             words = pa.chunked_array(
-                [_words(batch.column(place)) for batch in batches], pa.string()
+                [pc.utf8_trim_whitespace(as_words(batch.column(place))) for batch in batches],
+                pa.string(),
             )
             if words.null_count:
                 row = int(np.argmax(words.is_null().to_numpy())) + 1
@@ -333,8 +335,8 @@ class LongReader(BasketsReader):
     def encoded(self, domain: Domain, most: int) -> Iterator[Bits]:
         attribute = items_of(domain, self.where)
         baskets, items, names = self._rows
-        known = pc.index_in(names, value_set=pa.array(attribute.values, pa.string())).fill_null(-1)
-        codes = np.asarray(known.to_numpy(zero_copy_only=False))[items].astype(np.int32)
+        known = places_among(names, pa.array(attribute.values, pa.string()))
+        codes = known[items].astype(np.int32)
         if (codes < 0).any():
             row = int(np.argmax(codes < 0))
             raise DataError(
@@ -350,12 +352,6 @@ class LongReader(BasketsReader):
             part = offsets[start : start + most + 1]
             chosen = codes[order[part[0] : part[-1]]]
             yield Bits.from_csr(part - part[0], chosen, attribute.size)
-
-
-def _words(column: pa.Array) -> pa.Array:
-    column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-    words = column if pa.types.is_string(column.type) else column.cast(pa.string())
-    return pc.utf8_trim_whitespace(words)
 
 
 def basket_domain(ids: NDArray[np.int64], name: str = ITEMS_NAME) -> Domain:

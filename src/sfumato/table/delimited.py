@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from sfumato.bits import Bits
 from sfumato.domain import Attribute, Bins, Codes, Columns, Distinct, Items
 from sfumato.domain.attributes import number_words
-from sfumato.errors import FileError, SfumatoError
+from sfumato.errors import FileError, SfumatoError, first_line
 from sfumato.table.describing import description_of
 from sfumato.table.limits import (
     BATCH_ROWS,
@@ -43,7 +43,6 @@ from sfumato.table.readers import (
     RecordReader,
     Writer,
     bits_of_flags,
-    first_line,
     flat_names,
     other_rows,
 )

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, ClassVar
 import pyarrow as pa
 
 from sfumato.domain import Columns, Domain
-from sfumato.errors import DataError, FileError, SfumatoError
+from sfumato.errors import DataError, FileError, SfumatoError, first_line
 from sfumato.table.describing import parts_digest
 from sfumato.table.limits import (
     BATCH_ROWS,
@@ -28,7 +28,6 @@ from sfumato.table.readers import (
     RecordReader,
     Writer,
     batch_rows_of,
-    first_line,
     other_rows,
 )
 from sfumato.table.table import (
@@ -60,7 +59,7 @@ class FrameReader(RecordReader):
                 data = pa.table(dict(data))
             except (pa.ArrowException, TypeError, ValueError) as error:
                 raise DataError(
-                    f"these columns make no table: {str(error).splitlines()[0]}",
+                    f"these columns make no table: {first_line(error)}",
                     hint='give lists of one length, as in {"smoker": ["no", "yes"]}',
                 ) from None
         return cls(data if isinstance(data, pa.Table) else arrow_stream(data).read_all())

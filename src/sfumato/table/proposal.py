@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from sfumato.arguments import checked
 from sfumato.domain import Attribute, Category, Domain, Items, Numeric
-from sfumato.domain.attributes import NO_VALUE, number_words
+from sfumato.domain.attributes import NO_VALUE, number_words, plain_values
 from sfumato.errors import DataError, FileError, ParameterError, SchemaError, listing
 from sfumato.table.formats import reader_of
 from sfumato.table.readers import FLAG_WORDS, ITEMS_NAME, BasketsReader, Reader, RecordReader
@@ -249,8 +249,7 @@ class Summary:
             return
         if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
             self.baskets, column = True, column.flatten()
-        if pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
+        column = plain_values(column)
         self.rows += len(column)
         self._count(self._said(column.cast(pa.string())))
         if self.numeric:

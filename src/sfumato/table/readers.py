@@ -14,11 +14,10 @@ from typing import Any, BinaryIO, ClassVar, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from sfumato.bits import WORD_BITS, Bits
 from sfumato.domain import Attribute, Bins, Category, Codes, Columns, Domain, Items, Numeric
+from sfumato.domain.attributes import as_words, places_among
 from sfumato.errors import DataError, FileError, SfumatoError
 from sfumato.mechanisms.base import rows_of
 from sfumato.progress import Progress, silent
@@ -311,9 +310,7 @@ def bits_of_flags(batch: pa.RecordBatch, attribute: Items, first_row: int) -> Bi
     flags = np.empty((batch.num_rows, attribute.size), dtype=bool)
     for place, name in enumerate(attribute.labels):
         column = batch.column(name)
-        words = column if pa.types.is_string(column.type) else column.cast(pa.string())
-        found = pc.index_in(words, value_set=pa.array(FLAG_WORDS)).fill_null(-1)
-        codes: NDArray[Any] = np.asarray(found.to_numpy(zero_copy_only=False))
+        codes = places_among(as_words(column), pa.array(FLAG_WORDS))
         if (codes < 0).any():
             row = int(np.argmax(codes < 0))
             raise DataError(
@@ -372,8 +369,3 @@ def other_rows(
         f"{where} has {found} rows, but its description speaks of {described}",
         hint=f"{cause} or changed after it was perturbed",
     )
-
-
-def first_line(error: BaseException) -> str:
-    """What another library says, in one line."""
-    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")

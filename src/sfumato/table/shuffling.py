@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 
 from sfumato.bits import WORD_BITS, Bits
 from sfumato.domain import Attribute, Codes, Columns, Domain, Items, code_dtype
-from sfumato.errors import FileError
+from sfumato.errors import FileError, first_line
 from sfumato.files import appearing, in_the_way
 from sfumato.mechanisms.base import rows_of
 from sfumato.randomness import Keystream
-from sfumato.table.readers import first_line
 from sfumato.untrusted import check_file
 
 BUCKETS = 256  # a bucket is chosen by a random byte
@@ -34,7 +33,6 @@ SORTED_ROWS = 1 << 20  # rows put in order by one sort; among more, equal sort k
 TURNED_OCTETS = (
     1 << 19
 )  # bits turned from columns into rows at once, in bytes: the cache holds them
-OWNER_ONLY = 0o600
 NUMBER = "number"  # the field that holds a record's place in the truth
 
 
@@ -274,7 +272,7 @@ def order_to(
     """
     head = {"descr": "<i8", "fortran_order": False, "shape": (reports,)}
     try:
-        with appearing(Path(path), force=force, mode=OWNER_ONLY) as stream:
+        with appearing(Path(path), force=force, mode=0o600) as stream:
             np.lib.format.write_array_header_1_0(stream, head)
             yield lambda order: stream.write(np.ascontiguousarray(order, "<i8").data)
     except FileExistsError:

@@ -32,7 +32,15 @@ from sfumato.domain import (
     code_dtype,
     one_after_another,
 )
-from sfumato.errors import DataError, FileError, ParameterError, SchemaError, listing, near_miss
+from sfumato.errors import (
+    DataError,
+    FileError,
+    ParameterError,
+    SchemaError,
+    first_line,
+    listing,
+    near_miss,
+)
 from sfumato.mechanisms.base import Mechanism, rows_of
 from sfumato.mechanisms.registry import from_spec
 from sfumato.privacy.guarantee import Guarantee
@@ -89,16 +97,6 @@ class Provenance:
     def named(self) -> Provenance:
         """The same, with a release id where there is none."""
         return self if self.release is not None else replace(self, release=new_release())
-
-    def alike(self, other: Provenance | None) -> bool:
-        """Whether both came about in the same way, whichever rows and in whichever order."""
-        if other is None:
-            return False
-        return (self.mechanism, self.secure, self.copies) == (
-            other.mechanism,
-            other.secure,
-            other.copies,
-        )
 
     def joined(self, other: Provenance) -> Provenance:
         """How the rows of both came about, taken together."""
@@ -290,19 +288,21 @@ class Table(Tabular):
         if not parts:
             raise DataError("there is no table to join; give at least one")
         first = parts[0]
-        if any(part.domain != first.domain or not alike(part, first) for part in parts):
-            raise DataError("tables to join must have the same domain and the same mechanism")
+        check_alike(*parts)
         columns = join_columns(first.domain, [part.columns for part in parts])
         origins = [part.provenance for part in parts if part.provenance is not None]
         origin = reduce(Provenance.joined, origins).unnamed if origins else None
         return replace(first, columns=columns, provenance=origin)
 
 
-def alike(one: Table, other: Table) -> bool:
-    """Whether two tables came about in the same way."""
-    if one.provenance is None:
-        return other.provenance is None
-    return one.provenance.alike(other.provenance)
+def check_alike(first: Table, *others: Table) -> None:
+    """Refuse tables that are of different domains, or did not come about in the same way."""
+
+    def facts(table: Table) -> tuple[object, ...]:
+        return table.domain, table.mechanism, table.secure, table.copies
+
+    if any(facts(other) != facts(first) for other in others):
+        raise DataError("tables to join must have the same domain and the same mechanism")
 
 
 def arrow_stream(data: Any) -> pa.RecordBatchReader:
@@ -327,7 +327,7 @@ def arrow_stream(data: Any) -> pa.RecordBatchReader:
                     hint="give a data frame, as in data.to_frame()",
                 ) from None
             raise DataError(
-                f"these data are not columns of one type each: {str(error).splitlines()[0]}"
+                f"these data are not columns of one type each: {first_line(error)}"
             ) from None
     raise DataError(
         f"cannot read records from {type(data).__name__}",

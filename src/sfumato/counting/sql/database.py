@@ -146,8 +146,7 @@ class Database(ABC):
         target = self.dialect.text(name.tree)
         self.execute(f"CREATE TABLE {target} ({self.columns_of(table.domain)})")
         self.fill(name, table)
-        word = self.dialect.text(exp.Literal.string(note))
-        self.execute(f"COMMENT ON TABLE {target} IS {word}")
+        self.execute(f"COMMENT ON TABLE {target} IS {self.dialect.word(note)}")
 
     def is_store(self) -> bool:
         """Whether it is a collector's store of campaigns."""

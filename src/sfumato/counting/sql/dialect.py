@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from sqlglot import exp
+
 Tree = Any  # an expression; sqlglot's name for their base class is not the same in all its versions
 
 
@@ -33,6 +35,10 @@ class Dialect:
     # condition is computed again for every count that names it.
     listed_cells: int = 16
     listed_beside: int = 3
+
+    def word(self, text: str) -> str:
+        """A word as a value of a statement."""
+        return self.text(exp.Literal.string(text))
 
     def text(self, statement: Tree, *, copy: bool = True) -> str:
         """A statement in this engine's words; a tree that is nobody else's need not be copied."""

