@@ -113,7 +113,7 @@ def compared(where: str, relation: DuckRelation, release: Release) -> Iterator[L
         asked = Release(counter, release.provenance)  # whoever asks twice holds it
 
         def ours(question: Question = question) -> None:
-            counter._asked.clear()  # remembers nothing
+            counter._asked.tables.clear()  # remembers nothing
             _read.cache_clear()
             query(Release(counter, release.provenance), question.sql)
 
@@ -156,7 +156,7 @@ def many_cells(relation: DuckRelation, release: Release) -> str:
     counter = SqlCounter(release.mechanism.reports, relation, release.table.rows)
 
     def forgotten() -> SqlCounter:
-        counter._asked.clear()
+        counter._asked.tables.clear()
         return counter
 
     together, apart = best_of(

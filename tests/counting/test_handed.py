@@ -63,7 +63,7 @@ ARRAYS = ArrayCounter(DOMAIN, TABLE.columns)
 def few_threads() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(handed, "MOST_THREADS", 1 << 20)
-        patch.setattr(engine, "BATCH_ROWS", 301)
+        patch.setattr(engine, "HANDED_ROWS", 301)
         yield
 
 
@@ -306,7 +306,7 @@ def test_a_value_that_cannot_be_handed_out_is_not_told(tmp_path: Path) -> None:
 
 
 def test_rows_are_handed_out_no_longer_than_one_is_patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "PATIENCE", 0.2)
+    monkeypatch.setattr(engine, "STATEMENT_SECONDS", 0.2)
     relation = DuckRelation(connect(), TableName("main", "t", "main").tree, "'t'")
     with pytest.raises(FileError, match="still counting 't'"):
         for _ in relation.batches("SELECT 1 FROM range(1000000000) AS a, range(1000000000) AS b"):

@@ -279,7 +279,7 @@ def test_another_question_about_the_same_columns_reads_no_rows(cache: Path, path
 def test_columns_of_too_many_values_are_counted_as_asked(
     cache: Path, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sfumato.counting.sql.sql_counter.FINE_CELLS", 3)
+    monkeypatch.setattr("sfumato.counting.sql.sql_counter.REMEMBERED_CELLS", 3)
     source = open_source(path)
     sf.query(source, "SELECT COUNT(*) FROM t WHERE pet IN ('cat', 'dog')")
     sent = asked_of(source)

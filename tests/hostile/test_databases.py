@@ -105,7 +105,7 @@ def test_no_other_file_is_read_and_no_setting_changed(received: Path) -> None:
 
 
 def test_a_statement_ends(received: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "PATIENCE", 0.3)
+    monkeypatch.setattr(engine, "STATEMENT_SECONDS", 0.3)
     database = engine.DuckDatabase.connect(received)
     start = time.monotonic()
     with pytest.raises(FileError, match="still counting"):

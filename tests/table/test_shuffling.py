@@ -38,8 +38,7 @@ DRAWS = 24 * 400
 
 def hold(monkeypatch: pytest.MonkeyPatch, octets: int) -> None:
     """Let a shuffle hold so many bytes in memory."""
-    for name, size in (("HELD", octets), ("ORDERED", octets // 2), ("THROWN", octets // 4)):
-        monkeypatch.setattr(shuffling, f"{name}_BYTES", size)
+    monkeypatch.setattr(shuffling, "HELD_BYTES", octets)
 
 
 @pytest.fixture

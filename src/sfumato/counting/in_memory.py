@@ -5,7 +5,7 @@ come in batches, each of which remembers what it was asked: a new one leaves the
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -15,6 +15,12 @@ from numpy.typing import NDArray
 
 from sfumato.bits import Bits
 from sfumato.counting.bitmaps import itemset_counts
+from sfumato.counting.limits import (
+    DENSE_CELLS,
+    KEPT_CELLS,
+    REMEMBERED_CELLS,
+    REMEMBERED_QUESTIONS,
+)
 from sfumato.domain import Cells, Columns, Domain, Items, Numeric, as_bits, codes_of
 from sfumato.errors import EstimationError
 from sfumato.observation import ItemSource
@@ -23,12 +29,6 @@ from sfumato.table.table import Table, check_alike
 Key = tuple[Any, ...]  # of a question: those of its cells
 
 CHUNK = 1 << 16  # rows at a time: the index stays in the cache
-DENSE_CELLS = 1 << 26  # the largest table that is built (512 MB of counts)
-REMEMBERED_CELLS, REMEMBERED_QUESTIONS = (
-    1 << 16,
-    1 << 12,
-)  # answers small enough and few enough to be kept
-KEPT_CELLS = 1 << 20  # the largest full table that is counted once and kept for later questions
 
 
 def contingency(columns: Sequence[NDArray[Any]], sizes: Sequence[int]) -> NDArray[np.int64]:
@@ -174,6 +174,28 @@ def _keys(itemsets: NDArray[np.int32]) -> NDArray[Any]:
 
 
 @dataclass(frozen=True, eq=False)
+class Asked:
+    """Tables that were counted, as far as they are small and few enough to be remembered."""
+
+    tables: dict[Key, NDArray[Any]] = field(default_factory=dict)
+
+    def answer(
+        self,
+        questions: Sequence[Sequence[Cells]],
+        count: Callable[[Mapping[Key, Sequence[Cells]]], Mapping[Key, NDArray[Any]]],
+    ) -> list[NDArray[Any]]:
+        """The tables of these questions; those that were not asked before are counted together."""
+        keys = [tuple(part.key for part in cells) for cells in questions]
+        asked = dict(zip(keys, questions, strict=True))
+        fresh = {key: cells for key, cells in asked.items() if key not in self.tables}
+        found = count(fresh) if fresh else {}
+        for key, table in found.items():
+            if table.size <= REMEMBERED_CELLS and len(self.tables) < REMEMBERED_QUESTIONS:
+                self.tables[key] = table
+        return [found[key] if key in found else self.tables[key] for key in keys]
+
+
+@dataclass(frozen=True, eq=False)
 class ArrayCounter:
     """Counts over encoded columns; a joint domain small enough is counted once and answers every
     later question.
@@ -181,7 +203,7 @@ class ArrayCounter:
 
     domain: Domain
     columns: Columns
-    _asked: dict[Any, NDArray[Any]] = field(default_factory=dict, repr=False)
+    _asked: Asked = field(default_factory=Asked, repr=False)
     _packed: dict[Any, Part] = field(default_factory=dict, repr=False)
 
     @property
@@ -204,14 +226,7 @@ class ArrayCounter:
         """One pass over the rows for all questions that were not asked before."""
         if self._whole is not None:
             return [self._summed(self._whole, cells) for cells in questions]
-        keys = [tuple(part.key for part in cells) for cells in questions]
-        asked = dict(zip(keys, questions, strict=True))
-        fresh = {key: cells for key, cells in asked.items() if key not in self._asked}
-        tables = self._scan(fresh) if fresh else {}
-        for key, table in tables.items():
-            if table.size <= REMEMBERED_CELLS and len(self._asked) < REMEMBERED_QUESTIONS:
-                self._asked[key] = table
-        return [tables[key] if key in tables else self._asked[key] for key in keys]
+        return self._asked.answer(questions, self._scan)
 
     def _summed(self, whole: NDArray[np.int64], cells: Sequence[Cells]) -> NDArray[Any]:
         """The table of these cells as sums of the full one."""

@@ -20,6 +20,7 @@ from sfumato.counting.sql.dialect import Tree
 from sfumato.counting.sql.kept import state_of
 from sfumato.counting.sql.writing import whole_items
 from sfumato.domain import Attribute, Domain, Items, Numeric
+from sfumato.engines.limits import HANDED_ROWS, PROGRESS_SECONDS, STATEMENT_SECONDS
 from sfumato.errors import FileError, first_line
 from sfumato.progress import Progress, silent
 from sfumato.table import Table
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
 
 SMALL = 46_340  # the largest number whose square has 32 bits
 VIEW = "release"  # what a file is called inside DuckDB
-PATIENCE = 300.0  # seconds that one statement may take
-PROGRESS_SECONDS = 0.2  # between two looks
-BATCH_ROWS = 1 << 17  # handed out at a time
 # What has DuckDB say how far a statement is, to us and not to the terminal.
 LISTENED = (
     "enable_progress_bar = true",
@@ -84,7 +82,7 @@ class DuckRelation(Relation):
             found = cursor.sql(statement)
             # DuckDB's older versions call it otherwise.
             reader = getattr(found, "to_arrow_reader", None) or found.fetch_arrow_reader
-            yield from reader(BATCH_ROWS)
+            yield from reader(HANDED_ROWS)
 
     def beside(self, other: Relation, reports: Domain) -> Relation | None:
         if not isinstance(other, DuckRelation) or (self.reader is None) != (other.reader is None):
@@ -278,13 +276,15 @@ def _patiently(connection: DuckDBPyConnection, where: str) -> Iterator[None]:
     """A block whose statement is interrupted when it takes too long."""
     import duckdb
 
-    timer = Timer(PATIENCE, connection.interrupt)
+    timer = Timer(STATEMENT_SECONDS, connection.interrupt)
     timer.daemon = True
     timer.start()
     try:
         yield
     except duckdb.InterruptException:
-        raise FileError(f"DuckDB was still counting {where} after {PATIENCE:.0f} s") from None
+        raise FileError(
+            f"DuckDB was still counting {where} after {STATEMENT_SECONDS:.0f} s"
+        ) from None
     finally:
         timer.cancel()
         # A thread that holds the connection while Python ends makes DuckDB complain of it.

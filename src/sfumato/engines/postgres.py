@@ -15,6 +15,7 @@ from sfumato.counting.sql import Dialect
 from sfumato.counting.sql.database import Database, TableName, fetched
 from sfumato.counting.sql.writing import whole_items
 from sfumato.domain import Attribute, Codes, Items, Numeric
+from sfumato.engines.limits import CONNECT_SECONDS
 from sfumato.errors import MissingExtraError, ServerError, first_line
 from sfumato.table import Table
 from sfumato.table.delimited import csv_fields
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 # Statements are made of our own words and of names that sqlglot quotes; values go beside them.
-PATIENCE = 10  # seconds to wait for a server that does not answer
 
 
 POSTGRES = Dialect(
@@ -65,7 +65,10 @@ class PostgresDatabase(Database):
         where = _where(facts)
         try:
             found = psycopg.connect(
-                address, autocommit=True, connect_timeout=PATIENCE, application_name="sfumato"
+                address,
+                autocommit=True,
+                connect_timeout=CONNECT_SECONDS,
+                application_name="sfumato",
             )
         except psycopg.OperationalError as error:
             raise _refused(error, where, facts) from None

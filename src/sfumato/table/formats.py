@@ -39,27 +39,18 @@ ALIKE = 0.75  # of the letters of two files' names, where one may have been mean
 
 @dataclass(frozen=True)
 class Format:
-    """The form of a file: how its name ends, how it begins, what reads and what writes it."""
+    """The form of a file: how its name ends, what reads and what writes it."""
 
     kind: str
     suffixes: tuple[str, ...]
-    begins: Callable[[bytes], bool]
     reader: Callable[[Any, str], Reader]  # of a path, or of bytes; and how messages call it
     writer: type[Writer]
 
 
-CSV = Format("csv", (".csv", ".csv.gz"), lambda head: False, CsvReader, CsvWriter)
-PARQUET = Format(
-    "parquet", (".parquet",), lambda head: head.startswith(b"PAR1"), ParquetReader, ParquetWriter
-)
-FIMI = Format(
-    "dat",
-    (".dat", ".dat.gz"),
-    lambda head: not head.strip(b"0123456789 \t\r\n"),
-    BasketReader,
-    BasketWriter,
-)
-FORMATS = (CSV, PARQUET, FIMI)  # whatever else comes down a pipe is the first
+CSV = Format("csv", (".csv", ".csv.gz"), CsvReader, CsvWriter)
+PARQUET = Format("parquet", (".parquet",), ParquetReader, ParquetWriter)
+FIMI = Format("dat", (".dat", ".dat.gz"), BasketReader, BasketWriter)
+FORMATS = (CSV, PARQUET, FIMI)
 SUFFIXES = tuple(suffix for each in FORMATS for suffix in each.suffixes)
 # Layouts that say themselves how they are recognised: a line of names, a row an item.
 LAYOUTS: dict[str, type[LineReader | LongReader]] = {"lines": LineReader, "long": LongReader}
@@ -142,14 +133,16 @@ def _plain_reader(source: Any) -> Reader:
 
 
 def _reader_of_bytes(data: bytes, where: str) -> Reader:
-    """The reader for bytes whose format must be told by their beginning."""
+    """The reader for bytes whose format must be told by their beginning: text that is not all
+    numbers is CSV.
+    """
     if not data:
         raise FileError(f"{where} is empty")
-    if PARQUET.begins(data):
+    if data.startswith(b"PAR1"):
         return ParquetReader(io.BytesIO(data), where)
     with CsvReader(data, where).opened() as stream:
-        head = stream.read(1 << 12)
-    return (FIMI if FIMI.begins(head) else CSV).reader(data, where)
+        words = stream.read(1 << 12).strip(b"0123456789 \t\r\n")
+    return (CSV if words else FIMI).reader(data, where)
 
 
 def check_there(source: str) -> None:

@@ -18,6 +18,9 @@ BATCH_BITS = 1 << 28  # the most bits a batch of baskets takes: 32 MB
 BLOCK_BYTES = 1 << 20  # text parsed at once
 RUN_ROWS = 1 << 20  # of row groups of Parquet that are opened at once
 HEAD_BYTES = 1 << 16  # of a text file, by which its form is told
+# Rows that are shuffled, with their sort keys: those held before they are thrown into buckets. A
+# quarter of them is thrown at once, and a half put in order at once.
+HELD_BYTES = 1 << 23
 # One line: a quote that was left open takes the rest of the file for a field.
 MOST_HEADER = 1 << 22  # bytes of the header line of a CSV file
 MOST_COLUMNS = 1 << 15  # of a CSV file

@@ -15,8 +15,6 @@ from sfumato.domain import Attribute, Columns, Domain, Items, code_dtype
 from sfumato.errors import DataError
 from sfumato.table.shuffling import RowForm
 
-_LETTERS = {1: "B", 2: "H", 4: "I"}
-
 
 @dataclass(frozen=True)
 class Packing:
@@ -53,15 +51,11 @@ class Packing:
 
     @cached_property
     def _format(self) -> struct.Struct:
-        return struct.Struct(
-            "<"
-            + "".join(
-                f"{_width(attribute)}s"
-                if isinstance(attribute, Items)
-                else _LETTERS[_width(attribute)]
-                for attribute in self.domain
-            )
+        kinds = (
+            f"{-(-each.size // 8)}s" if isinstance(each, Items) else code_dtype(each.size).char
+            for each in self.domain
         )
+        return struct.Struct("<" + "".join(kinds))
 
     def pack(self, values: Sequence[Any]) -> bytes:
         """The bytes of one report: a code for each column, a list of item codes for a basket.
@@ -83,7 +77,7 @@ class Packing:
             return value
         if not isinstance(value, list) or len(set(value)) < len(value):
             raise DataError("a basket is a list of different items")
-        bits = bytearray(_width(attribute))
+        bits = bytearray(-(-attribute.size // 8))
         for item in value:
             if type(item) is not int or not 0 <= item < attribute.size:
                 raise DataError("an item lies outside its column")
@@ -110,12 +104,6 @@ class Packing:
                 "number of them: the store was changed or cut short"
             )
         return self._rows.unpack(np.frombuffer(data, self._rows.dtype))
-
-
-def _width(attribute: Attribute) -> int:
-    if isinstance(attribute, Items):
-        return (attribute.size + 7) // 8
-    return int(code_dtype(attribute.size).itemsize)
 
 
 def _items(octets: bytes) -> list[int]:

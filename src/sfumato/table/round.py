@@ -23,7 +23,7 @@ from sfumato.mechanisms.in_rounds import NUMBER_SHARES, ROUNDS, SHARES
 from sfumato.randomness import Keystream, drawing, secure
 from sfumato.untrusted import Untrusted, parsed_json, read_text
 
-SERIES = re.compile("[0-9a-f]{32}")
+RANDOM_NAME = re.compile("[0-9a-f]{32}")  # of a series, or of a release
 ENDING = ".next"  # of a lock, behind the name of the file that it is about
 BLOCK = 32  # people that one digest deals, two bytes each
 
@@ -67,7 +67,7 @@ class Round:
     def from_dict(cls, given: Untrusted) -> Round:
         """The turn that a description names."""
         series = given["series"].word()
-        if not SERIES.fullmatch(series):
+        if not RANDOM_NAME.fullmatch(series):
             raise FileError("this file's description names no series of rounds as Sfumato does")
         if "rounds" in given.fields():
             given["rounds"].whole(len(NUMBER_SHARES), len(NUMBER_SHARES))

@@ -22,12 +22,10 @@ from sfumato.errors import FileError, first_line
 from sfumato.files import appearing, in_the_way
 from sfumato.mechanisms.base import rows_of
 from sfumato.randomness import Keystream
+from sfumato.table.limits import HELD_BYTES
 from sfumato.untrusted import check_file
 
 BUCKETS = 256  # a bucket is chosen by a random byte
-# What rows may take in memory, together with their sort keys: all that are held before they are
-# thrown into buckets, those thrown at once, and those put in order at once (no more than are held).
-HELD_BYTES, THROWN_BYTES, ORDERED_BYTES = 1 << 23, 1 << 21, 1 << 22
 KEY_BYTES = 24  # a row's sort key, its place, and the work on them
 SORTED_ROWS = 1 << 20  # rows put in order by one sort; among more, equal sort keys are too common
 TURNED_OCTETS = (
@@ -190,7 +188,7 @@ class Shuffle:
         """Put rows in."""
         self._held.append(rows.view(np.uint8))  # bytes are joined faster than fields
         self._held_rows += len(rows)
-        if self._held_rows > self._most(THROWN_BYTES if self._runs else HELD_BYTES):
+        if self._held_rows > self._most(HELD_BYTES // 4 if self._runs else HELD_BYTES):
             self._throw()
 
     def _most(self, octets: int) -> int:
@@ -203,7 +201,7 @@ class Shuffle:
 
     def _throw(self) -> None:
         """Write the rows held, bucket after bucket, behind those written before."""
-        held, most = self._joined(), self._most(THROWN_BYTES)
+        held, most = self._joined(), self._most(HELD_BYTES // 4)
         for rows in (held[start : start + most] for start in range(0, len(held), most)):
             order, ends = _thrown(self.rng, len(rows))
             self._runs.append((self._written, np.array([0, *ends], dtype=np.uint32)))
@@ -237,7 +235,7 @@ class Shuffle:
         rows = np.zeros(BUCKETS, dtype=np.int64)
         for _, ends in self._runs:
             rows += np.diff(ends)
-        first, size, most = 0, 0, self._most(ORDERED_BYTES)
+        first, size, most = 0, 0, self._most(HELD_BYTES // 2)
         for bucket, more in enumerate(rows.tolist()):
             if bucket > first and size + more > most:
                 yield first, bucket

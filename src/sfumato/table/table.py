@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import secrets
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -46,14 +45,13 @@ from sfumato.mechanisms.registry import from_spec
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.renderers.html import MOST_LINES
 from sfumato.result import Tabular
-from sfumato.table.round import Round
+from sfumato.table.round import RANDOM_NAME, Round
 from sfumato.untrusted import MOST_COPIES, Untrusted, refuse_malformed, shown
 from sfumato.view import View
 
 METADATA_KEY = b"sfumato"
 RELEASE_KEY = b"sfumato.release"  # what the rows of a Parquet file carry of their own
 DESCRIPTION_FORMAT = 2  # of the JSON that travels with a perturbed file
-RELEASE_ID = re.compile("[0-9a-f]{32}")
 FIRST_FORMAT = 1  # of version 0.1.0: no release id, and the order of the truth
 
 
@@ -141,7 +139,7 @@ def _release_in(given: Untrusted) -> str | None:
     if given["release"].value is None:
         return None
     found = given["release"].word()
-    if not RELEASE_ID.fullmatch(found):
+    if not RANDOM_NAME.fullmatch(found):
         raise FileError("this file's description names no release id as Sfumato writes it")
     return found
 

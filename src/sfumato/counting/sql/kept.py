@@ -19,15 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.counting.limits import MOST_BYTES, MOST_ENTRY, MOST_LOOKED_AT
 from sfumato.counting.sql.partitions import CountedCells
 from sfumato.domain import Attribute, Cells, Domain, Items
 from sfumato.errors import ParameterError
 from sfumato.files import user_folder, write_whole
 
 FORM = 2  # of the entries: others are not read
-MOST_BYTES = 1 << 26  # of all that is kept
-MOST_ENTRY = 1 << 20  # of one table
-MOST_LOOKED_AT = 64  # tables of a release that a coarser question is tried on, the latest first
 OFF = "off"  # what SFUMATO_CACHE says to keep nothing
 COUNTS, NAMES = "counts", "names"
 

@@ -15,11 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sfumato.counting.in_memory import (
+from sfumato.counting.in_memory import Asked, Key, checked_cells, combined
+from sfumato.counting.limits import (
+    GROUPED_AXES,
+    ITEMSETS,
+    JOINED_CELLS,
+    LISTED_LABELS,
     REMEMBERED_CELLS,
-    REMEMBERED_QUESTIONS,
-    checked_cells,
-    combined,
 )
 from sfumato.counting.sql.dialect import Dialect, Tree
 from sfumato.counting.sql.handed import HandsOut, handed
@@ -40,14 +42,7 @@ from sfumato.errors import DataError, SfumatoError
 from sfumato.observation import ItemsetCounter, ItemSource
 from sfumato.table.readers import flat_names
 
-FINE_CELLS = 1 << 16  # of all values of some columns, up to which they are counted one by one
-JOINED_CELLS = (
-    1 << 12
-)  # questions whose columns together have at most this many cells are summed from one table
-GROUPED_AXES = 30  # columns in one GROUPING SETS; PostgreSQL numbers at most 31
-LISTED_LABELS = 1000  # of a column, in one statement that looks at all columns
 FEW_GROUPS = 8  # up to which a column is sooner read by Python than cast by Arrow
-ITEMSETS = 256  # itemsets counted by one statement
 
 
 class Relation(ABC):
@@ -86,7 +81,7 @@ class SqlCounter:
         None  # where the release says how many it has; every table counted is held against it
     )
     kept: KeptCounts | None = None  # where counts are kept from one time to the next
-    _asked: dict[Any, NDArray[Any]] = field(default_factory=dict, repr=False)
+    _asked: Asked = field(default_factory=Asked, repr=False)
     _held: dict[str, dict[str, int]] = field(default_factory=dict, repr=False)  # items of baskets
     _listed: dict[str, list[str]] = field(default_factory=dict, repr=False)  # words of types
 
@@ -169,18 +164,33 @@ class SqlCounter:
         return dialect.text(self._writer.counted(cells, listed_axes(cells, dialect)))
 
     def count(self, cells: Sequence[Cells]) -> NDArray[Any]:
-        question = tuple(part.key for part in cells)
-        if question in self._asked:
-            return self._asked[question]
-        known = self._found(cells)
-        if known is not None:
-            return self._remembered(question, known)
+        return self.count_many([cells])[0]
+
+    def count_many(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
+        return self._asked.answer(questions, self._count_fresh)
+
+    def _count_fresh(self, questions: Mapping[Key, Sequence[Cells]]) -> dict[Key, NDArray[Any]]:
+        """What is kept of these questions; the others from one scan."""
+        kept = {key: self._found(cells) for key, cells in questions.items()}
+        known = {key: table for key, table in kept.items() if table is not None}
+        for table in known.values():
+            self._check_rows(int(table.sum()))
+        fresh = {key: cells for key, cells in questions.items() if key not in known}
+        if len(fresh) == 1:
+            known |= {key: self._count_one(cells) for key, cells in fresh.items()}
+        elif fresh:
+            tables = self._count_together(list(fresh.values()))
+            for (key, cells), table in zip(fresh.items(), tables, strict=True):
+                known[key] = self._keep(cells, table)
+        return known
+
+    def _count_one(self, cells: Sequence[Cells]) -> NDArray[Any]:
         fine = self._finer(cells)
         if fine is None:
-            table = self._counted(cells, listed_axes(cells, self.relation.dialect))
-            return self._keep(cells, self._remembered(question, table))
+            listed = listed_axes(cells, self.relation.dialect)
+            return self._keep(cells, self._counted(cells, listed))
         whole = CountedCells(fine, self._keep(fine, self._counted(fine, [])))
-        return self._remembered(question, whole.coarsened(cells))
+        return whole.coarsened(cells)
 
     def _finer(self, cells: Sequence[Cells]) -> tuple[Cells, ...] | None:
         """Every value of these columns, where that is a small table: to count it costs no more than
@@ -194,7 +204,7 @@ class SqlCounter:
             else part.attribute.cells()
             for part in cells
         )
-        small = math.prod(part.size for part in fine) <= FINE_CELLS
+        small = math.prod(part.size for part in fine) <= REMEMBERED_CELLS
         same = [part.key for part in fine] == [part.key for part in cells]
         return fine if small and not same else None
 
@@ -202,6 +212,7 @@ class SqlCounter:
         return None if self.kept is None else self.kept.find_cells(cells)
 
     def _keep(self, cells: Sequence[Cells], table: NDArray[Any]) -> NDArray[Any]:
+        self._check_rows(int(table.sum()))
         if self.kept is not None:
             self.kept.keep_cells(cells, table)
         return table
@@ -215,12 +226,6 @@ class SqlCounter:
             known = count()
             self.kept.keep(question, known)
         return known
-
-    def _remembered(self, question: Any, table: NDArray[Any]) -> NDArray[Any]:
-        self._check_rows(int(table.sum()))
-        if table.size <= REMEMBERED_CELLS and len(self._asked) < REMEMBERED_QUESTIONS:
-            self._asked[question] = table
-        return table
 
     def _check_rows(self, found: int) -> int:
         if self.stated_rows is not None and found != self.stated_rows:
@@ -349,31 +354,8 @@ class SqlCounter:
             self,
         )
 
-    def count_many(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
-        """One scan for all questions that were not asked before: one small table behind them all,
-        or GROUPING SETS.
-        """
-        fresh = {
-            key: cells
-            for cells in questions
-            if (key := tuple(part.key for part in cells)) not in self._asked
-        }
-        kept = {key: self._found(cells) for key, cells in fresh.items()}
-        known = {key: self._remembered(key, t) for key, t in kept.items() if t is not None}
-        fresh = {key: cells for key, cells in fresh.items() if key not in known}
-        tables = (
-            self._count_fresh(list(fresh.values()))
-            if len(fresh) > 1
-            else [self.count(cells) for cells in fresh.values()]
-        )
-        for (key, cells), table in zip(fresh.items(), tables, strict=True):
-            known[key] = self._keep(cells, self._remembered(key, table))
-        return [
-            known[key] if (key := tuple(part.key for part in cells)) in known else self._asked[key]
-            for cells in questions
-        ]
-
-    def _count_fresh(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
+    def _count_together(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
+        """Several tables from one scan: one small table behind them all, or GROUPING SETS."""
         by_axis: dict[str, list[Cells]] = {}
         for part in {part.key: part for cells in questions for part in cells}.values():
             by_axis.setdefault(part.name, []).append(part)

@@ -15,13 +15,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sfumato.engines.limits import CONNECT_SECONDS
 from sfumato.errors import MissingExtraError, ParameterError, ServerError, first_line
 from sfumato.table.limits import BATCH_ROWS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-CONNECT_SECONDS = 5
 MASTERS = ("spark://", "k8s://", "yarn", "local")
 # Spark asks every Java for this module, which only speeds up its own linear algebra; small runtimes
 # do not have it.

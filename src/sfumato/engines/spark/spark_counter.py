@@ -22,6 +22,7 @@ from sfumato.counting.sql import Dialect, Relation, SqlCounter
 from sfumato.counting.sql.dialect import Tree
 from sfumato.counting.sql.kept import KeptCounts
 from sfumato.domain import Cells, Domain, Items, Numeric
+from sfumato.engines.limits import PACKED_BITS
 from sfumato.engines.spark.refusals import in_one_line, without_values
 from sfumato.engines.spark.spark_records import Form, frame_at, map_in_arrow, quoted
 from sfumato.engines.spark.storage import Place
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
     from pyspark import Broadcast
     from pyspark.sql import DataFrame, SparkSession
 
-PACKED_BITS = (
-    1 << 25
-)  # of a block of baskets: 4 MB, which is what a row of a cached frame should weigh at most
 SPARK = Dialect("spark", grouping="GROUPING_ID", unnest="EXPLODE", filters=False)
 PACKED, COUNTED = "rows bigint, words binary", "itemset bigint, count bigint"
 
