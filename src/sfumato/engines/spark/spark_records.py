@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.domain import Attribute, Columns, Domain
-from sfumato.engines.spark.refusals import in_one_line, without_values
+from sfumato.engines.spark.session import in_one_line, without_values
 from sfumato.engines.spark.storage import Place
 from sfumato.errors import DataError
 from sfumato.table.baskets import basket_domain, encode_baskets, ids_of, parse_baskets
