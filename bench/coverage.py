@@ -20,7 +20,7 @@ import numpy as np
 
 from sfumato.datasets.loaders import data_directory
 from sfumato.domain import Attribute, Domain, Numeric
-from sfumato.estimation.estimate import Answer
+from sfumato.estimation.answer import Answer
 from sfumato.mechanisms.retention import Retention
 from sfumato.mine.cube import query
 from sfumato.randomness import Keystream, seeded

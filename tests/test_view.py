@@ -15,7 +15,7 @@ import pytest
 
 from sfumato import plots
 from sfumato.errors import FileError, MissingExtraError, ParameterError
-from sfumato.estimation.estimate import Answer
+from sfumato.estimation.answer import Answer
 from sfumato.renderers.frames import arrow, json_value
 from sfumato.renderers.html import MOST_LINES, fragment, page
 from sfumato.renderers.picture import bars, image

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sfumato.engines import open_source as open_source
     from sfumato.engines import save_release as save_release
     from sfumato.errors import SfumatoError as SfumatoError
-    from sfumato.estimation.estimate import Answer as Answer
+    from sfumato.estimation.answer import Answer as Answer
     from sfumato.estimation.estimate import Estimate as Estimate
     from sfumato.evaluate import itemset_errors as itemset_errors
     from sfumato.mechanisms.bitflip import BitFlip as BitFlip
@@ -81,7 +81,8 @@ _HOMES = {
     "domain": "Bins Category Domain Items Numeric",
     "engines": "combine join open_source save_release",
     "errors": "SfumatoError",
-    "estimation.estimate": "Answer Estimate",
+    "estimation.answer": "Answer",
+    "estimation.estimate": "Estimate",
     "evaluate": "itemset_errors",
     "mechanisms.bitflip": "BitFlip",
     "mechanisms.combined": "Combined",

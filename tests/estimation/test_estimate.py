@@ -10,7 +10,8 @@ from sfumato.channels import Dense, OwnLaw, Product, Retain
 from sfumato.counting.in_memory import ArrayCounter, contingency
 from sfumato.domain import Category, Domain
 from sfumato.errors import EstimationError, ParameterError, SchemaError
-from sfumato.estimation.estimate import Answer, Estimate
+from sfumato.estimation.answer import Answer
+from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import CountEvidence, MergedEvidence
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.randomness import seeded

@@ -10,7 +10,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.domain import Category, Cells, Domain, Numeric
-from sfumato.estimation.estimate import Answer
+from sfumato.estimation.answer import Answer
 from sfumato.estimation.quantiles import NumberCounts, Wanted, quantiles
 from sfumato.estimation.uneven import UnevenAnswer, root
 from sfumato.mine.cube import query

@@ -17,7 +17,7 @@ from sfumato.channels.window import Cuts, Shape
 from sfumato.domain import Category, Domain, Numeric
 from sfumato.errors import EstimationError, ParameterError, SchemaError, Unanswerable
 from sfumato.estimation import grid_law, smooth
-from sfumato.estimation.estimate import Answer
+from sfumato.estimation.answer import Answer
 from sfumato.estimation.grid_counts import GridCounts, grid_counts
 from sfumato.estimation.grid_law import fitted
 from sfumato.estimation.heaping import Heaping

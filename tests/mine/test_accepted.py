@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from sfumato.domain import Category, Domain, Numeric
 from sfumato.errors import QueryError, SfumatoError
-from sfumato.estimation.estimate import Answer
+from sfumato.estimation.answer import Answer
 from sfumato.mine.cube import query
 from sfumato.mine.cube.accepted import ACCEPTED, check
 from sfumato.mine.cube.aggregates import AGGREGATES

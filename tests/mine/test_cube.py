@@ -15,7 +15,7 @@ import sfumato as sf
 from sfumato.bits import Bits
 from sfumato.domain import Bins, Category, Domain, Items, Numeric
 from sfumato.errors import DataError, EstimationError, ParameterError, QueryError, SchemaError
-from sfumato.estimation.estimate import Answer
+from sfumato.estimation.answer import Answer
 from sfumato.mine.cube import columns, query
 from sfumato.mine.cube.expressions import axis_numbers
 from sfumato.mine.cube.query_plan import is_outside

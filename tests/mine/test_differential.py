@@ -13,7 +13,7 @@ from tests.mine.statements import Statement, Writer, database, random_table
 
 from sfumato.domain import Category, Domain
 from sfumato.errors import SfumatoError
-from sfumato.estimation.estimate import Answer
+from sfumato.estimation.answer import Answer
 from sfumato.estimation.quantiles import Wanted
 from sfumato.mine.cube import comparing, query
 from sfumato.mine.cube import expressions as numbers

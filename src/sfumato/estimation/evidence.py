@@ -26,6 +26,7 @@ from sfumato.channels.limits import ENTRIES
 from sfumato.channels.product import people_in, shown_at
 from sfumato.domain import Cells
 from sfumato.errors import Unanswerable
+from sfumato.estimation.answer import Answer
 from sfumato.estimation.limits import REMEMBERED_BYTES, REMEMBERED_WEIGHTS
 from sfumato.memory import Recent
 from sfumato.observation import Observation
@@ -90,6 +91,12 @@ class Evidence(ABC):
     def merged(self, axes: Sequence[int], merges: Sequence[Cells]) -> Evidence:
         """The evidence about merged cells of some of the axes."""
         return MergedEvidence.over(self, axes, merges)
+
+    def answered(self, plain: Answer, weights: NDArray[Any]) -> Answer:
+        """The answer about a weighted sum of the cells, or about what moves like one, with the
+        interval that this evidence gives it.
+        """
+        return plain
 
 
 def _units(shape: tuple[int, ...], cells: NDArray[Any]) -> NDArray[Any]:  # -> (*shape, n)

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.domain import Numeric
-from sfumato.estimation.estimate import Answer, Estimate
+from sfumato.estimation.answer import Answer
+from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.uneven import LEVELS, REACHES, UnevenAnswer
 
 Codes = NDArray[np.int64]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import ParameterError
-from sfumato.estimation.estimate import Answer
+from sfumato.estimation.answer import Answer
 
 LEVELS = (0.9, 0.95, 0.99)  # for which ends are computed; those of others lie between them
 DRAWS = 4000  # of a computation that is no line

@@ -15,7 +15,8 @@ from sfumato import plots
 from sfumato.arguments import checked
 from sfumato.domain import Cells
 from sfumato.errors import ParameterError
-from sfumato.estimation.estimate import Answer, Estimate
+from sfumato.estimation.answer import Answer
+from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.likelihood import clip_and_scale, project_simplex
 from sfumato.mine.classifier import Classifier, figures, mixture_posterior, share_column
 from sfumato.mine.features import Feature, Problem

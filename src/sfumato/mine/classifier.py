@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sfumato.arguments import blaming, checked, shown
 from sfumato.domain import Cells
 from sfumato.errors import DataError, EstimationError, ParameterError
-from sfumato.estimation.estimate import Answer
+from sfumato.estimation.answer import Answer
 from sfumato.mine import limits
 from sfumato.mine.features import Problem, assigned, attributes_of, likelihoods, read_records
 from sfumato.mine.quality import Quality

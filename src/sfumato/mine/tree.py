@@ -17,7 +17,7 @@ from sfumato import plots
 from sfumato.arguments import checked
 from sfumato.domain import Cells
 from sfumato.errors import ParameterError, Unanswerable
-from sfumato.estimation.estimate import Answer
+from sfumato.estimation.answer import Answer
 from sfumato.estimation.likelihood import clip_and_scale
 from sfumato.mine.classifier import Classifier, figures, mixture_posterior, share_column
 from sfumato.mine.features import Feature, Problem

@@ -17,6 +17,7 @@ from sfumato.channels.contrasts import Axes, Floats, Interactions
 from sfumato.domain import Bins, Cells, Domain, Numeric
 from sfumato.errors import ConvergenceWarning, ParameterError, Unanswerable, listing
 from sfumato.estimation.estimate import COUNT_COLUMNS, Estimate
+from sfumato.estimation.evidence import Evidence, evidence_of
 from sfumato.estimation.supports.supports import Supports
 from sfumato.mechanisms.base import Mechanism
 from sfumato.memory import Recent
@@ -24,7 +25,13 @@ from sfumato.model.fitting import Fit, fit, loosened
 from sfumato.model.laplace import KEPT, TRIALS, Laplace, LaplaceMarginal, recent_marginals
 from sfumato.model.local import Joined, LocalFits, likelihood_over
 from sfumato.model.misfit import CONTRADICTED, misfit
-from sfumato.model.model_evidence import LawEvidence, ModelSupports, far_out
+from sfumato.model.model_evidence import (
+    LawEvidence,
+    ModelSupports,
+    TranslatedEvidence,
+    far_out,
+    translated,
+)
 from sfumato.model.observed import Reports, unbiased_factors
 from sfumato.progress import Progress, silent
 from sfumato.renderers.html import MOST_LINES
@@ -59,7 +66,11 @@ class Model(Source, Tabular):
     known: Fit | None = None  # the law of all columns, where it was fitted before
     joined: Mapping[Axes, Joined] | None = None  # the pairs, where they were learned before
     tell: Progress = field(default=silent, repr=False)  # hears of laws that are being fitted
+    by_model: bool = False  # whether answers are the model's alone: narrower, right on average
     _kept: Recent[LaplaceMarginal] = field(default_factory=recent_marginals, init=False, repr=False)
+    _evidences: Recent[Evidence] = field(
+        default_factory=lambda: Recent(KEPT, _entries), init=False, repr=False
+    )
     _left_open: Recent[Floats] = field(
         default_factory=lambda: Recent(KEPT, np.size), init=False, repr=False
     )
@@ -215,20 +226,51 @@ class Model(Source, Tabular):
     def _estimate(self, cells: tuple[Cells, ...]) -> Estimate:
         places = [self._axis(part) for part in cells]
         axes = tuple(sorted(places))
+        whole = self._evidence(axes)
+        merges = [part.within(self._held(part)) for part in cells]
+        kept = [axes.index(place) for place in places]
+        trivial = kept == sorted(kept) and all(part.trivial for part in merges)
+        return Estimate(cells, self.rows, whole if trivial else whole.merged(kept, merges))
+
+    def _evidence(self, axes: Axes) -> Evidence:
+        """What the model, and the reports where they do, say of the cells of some axes
+        (ascending).
+        """
+        return self._evidences.get(axes, lambda: self._combined(axes))
+
+    def _combined(self, axes: Axes) -> Evidence:
+        model, direct = self._by_law(axes), self._direct(axes)
+        if direct is None:
+            return model
+        return TranslatedEvidence(translated(model.estimated, direct), direct, model)
+
+    def _by_law(self, axes: Axes) -> LawEvidence:
         found = self.marginal_of(axes)
         shape = tuple(self.reports.shape[axis] for axis in axes)
         seen = self._unbiased(axes, found)
-        whole = LawEvidence(
+        return LawEvidence(
             found.share.reshape(shape) * self.rows,
             np.concatenate([found.spread.T, seen], axis=1).reshape(*shape, -1) * self.rows,
             self.supposed(axes),
             TRIALS,
             seen.shape[1],
         )
-        merges = [part.within(self._held(part)) for part in cells]
-        kept = [axes.index(place) for place in places]
-        trivial = kept == sorted(kept) and all(part.trivial for part in merges)
-        return Estimate(cells, self.rows, whole if trivial else whole.merged(kept, merges))
+
+    def _direct(self, axes: Axes) -> Evidence | None:
+        """What the reports alone say of the cells of some axes (ascending), where they do."""
+        if self.by_model:
+            return None
+        cells = tuple(self.columns[axis] for axis in axes)
+        try:
+            seen = self.mechanism.observe(cells)
+            counts = self.reports.tally(seen.tally, axes)
+            if counts is None:
+                return None
+            found = evidence_of(seen, counts, cells)
+            _ = found.estimated, found.cell_variances
+        except Unanswerable:  # no question held them together, or too few people were asked
+            return None
+        return found
 
     def _held(self, part: Cells) -> Cells:
         """The cells that the law has of a column, as codes of numbers or as bins."""
@@ -298,6 +340,10 @@ class Model(Source, Tabular):
             "converged": self.law.fit.converged if self.dense else None,
             "fitted_to": dict(self.fitted_to),
         }
+
+
+def _entries(evidence: Evidence) -> int:
+    return int(evidence.estimated.size)
 
 
 def is_dense(shape: Sequence[int], order: int) -> bool:

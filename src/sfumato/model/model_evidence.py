@@ -4,16 +4,20 @@ other.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from statistics import NormalDist
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.domain import Cells
+from sfumato.estimation.answer import Answer
 from sfumato.estimation.evidence import Evidence, gathered
+from sfumato.estimation.likelihood import clip_and_scale
 from sfumato.estimation.supports.supports import Measured
 from sfumato.estimation.supports.tabulated import TabulatedSupports
 
@@ -24,6 +28,7 @@ WHOLE = 12**-0.5  # people come whole, and a law's counts do not: the error of r
 ROUNDING = 1e-9  # the relative error of what is known exactly: totals, public cells
 FAR = 50.0  # a logarithm beyond everyone there is
 UNSEEN = 0.5  # of the error that reports alone leave: nobody would be seen there
+SHRUNK = "that columns go together about as the model has them"
 RARE = "what is too rare for the reports to go together as the rest does"
 
 
@@ -146,7 +151,7 @@ class LawEvidence(Evidence):
         most = np.minimum(most, np.maximum(bound, WHOLE * unit))
         return np.asarray(wide * np.minimum(most / np.maximum(_length(wide), 1e-300), 1.0))
 
-    def merged(self, axes: Sequence[int], merges: Sequence[Cells]) -> Evidence:
+    def merged(self, axes: Sequence[int], merges: Sequence[Cells]) -> LawEvidence:
         columns = np.moveaxis(self.spread, -1, 0)
         spread = np.stack([gathered(column, axes, merges) for column in columns], axis=-1)
         most = None if self.most is None else gathered(self.most, axes, merges)
@@ -183,6 +188,130 @@ def reach(size: NDArray[Any], error: NDArray[Any]) -> NDArray[Any]:
 
 def _length(rows: NDArray[Any]) -> NDArray[Any]:  # (n, sums) -> (sums,)
     return np.asarray(np.sqrt((rows**2).sum(axis=0)))
+
+
+@dataclass(frozen=True)
+class ModelAnswer(Answer):
+    """What reports alone say of a number and what a model says, as one answer: the model's, moved
+    no further from the reports' than it may be (`translated`).
+
+    Its interval is the model's, kept between two of the unbiased ones: it ends no nearer to the
+    unbiased answer than the one-sided interval of this level, and no further than that of a fifth
+    of the risk. So it covers at every truth, and not on average over a prior, where the model's
+    own interval does not.
+
+    >>> reports, model = Answer(100.0, 10.0), Answer(92.0, 4.0)
+    >>> [round(end, 1) for end in ModelAnswer(92.0, 10.0, reports=reports, model=model).interval()]
+    [83.6, 116.4]
+    """
+
+    reports: Answer = field(kw_only=True)
+    model: Answer = field(kw_only=True)
+    possible: tuple[float, float] = (-math.inf, math.inf)
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """The interval that covers the truth at this level."""
+        low, high = self.model.interval(level)  # refuses a level that is none
+        normal, alone = NormalDist(), self.reports
+        near, far = (normal.inv_cdf(p) * alone.stderr for p in (level, 1 - (1 - level) / 5))
+        low = max(alone.value - far, min(low, alone.value - near), self.possible[0])
+        high = min(alone.value + far, max(high, alone.value + near), self.possible[1])
+        # A count that was moved so that parts add up may lie beyond, and belongs to its interval.
+        return max(min(low, self.value), self.value - 2 * far), min(
+            max(high, self.value), self.value + 2 * far
+        )
+
+    def scaled(self, factor: float) -> ModelAnswer:
+        """The answer times a known number."""
+        ends = sorted(factor * end for end in self.possible)
+        return replace(
+            self,
+            value=self.value * factor,
+            stderr=self.stderr * abs(factor),
+            reports=self.reports.scaled(factor),
+            model=self.model.scaled(factor),
+            possible=(ends[0], ends[1]),
+        )
+
+
+def translated(model: NDArray[Any], direct: Evidence) -> NDArray[Any]:
+    """A model's counts where the reports give them too: limited translation (Efron and Morris
+    1971), scaled so that they add up to everyone.
+
+    A model that draws counts towards what it supposes is right on average, and wrong where that is
+    not so. Here it moves a count no further from the unbiased one than by a standard error for each
+    interaction that it shrinks: k columns have 2^k − k − 1 of these, whose errors add up in
+    squares, so that is the square root of their number.
+    """
+    columns = sum(size > 1 for size in model.shape)
+    error = np.sqrt(np.maximum(direct.cell_variances, 0.0))
+    reach = error * math.sqrt(max(2**columns - columns - 1, 1))
+    moved = np.clip(model, direct.estimated - reach, direct.estimated + reach)
+    return clip_and_scale(moved, float(model.sum()))
+
+
+@dataclass(frozen=True, eq=False)
+class TranslatedEvidence(Evidence):
+    """A model's counts, moved no further from those of the reports than they may be; their errors
+    are the unbiased counts'.
+    """
+
+    counts: NDArray[Any]  # as `translated`
+    direct: Evidence
+    model: LawEvidence
+
+    @property
+    def assumes(self) -> str | None:
+        shrunk = sum(size > 1 for size in self.counts.shape) > 1
+        return self.model.supposed or (SHRUNK if shrunk else None)
+
+    @cached_property
+    def estimated(self) -> NDArray[Any]:
+        return self.counts
+
+    @cached_property
+    def cell_variances(self) -> NDArray[Any]:
+        return self.direct.cell_variances
+
+    def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+        return self.direct.covariances(first, second)
+
+    def variances(self, weights: NDArray[Any]) -> NDArray[Any]:
+        return self.direct.variances(weights)
+
+    def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
+        return self.direct.covariance_matrix(weights)
+
+    def cell_covariance(self, cells: NDArray[Any]) -> NDArray[Any]:
+        return self.direct.cell_covariance(cells)
+
+    def merged(self, axes: Sequence[int], merges: Sequence[Cells]) -> Evidence:
+        return TranslatedEvidence(
+            gathered(self.counts, axes, merges),
+            self.direct.merged(axes, merges),
+            self.model.merged(axes, merges),
+        )
+
+    def answered(self, plain: Answer, weights: NDArray[Any]) -> Answer:
+        if not plain.stderr:
+            return replace(plain, assumes=None)
+        alone, model = (
+            plain.value + float((weights * (each.estimated - self.estimated)).sum())
+            for each in (self.direct, self.model)
+        )
+        error = math.sqrt(float(self.model.variances(weights[..., None])[0]))
+        people, counted = float(self.estimated.sum()), float((weights * self.estimated).sum())
+        sums = math.isclose(counted, plain.value, rel_tol=1e-9, abs_tol=1e-9)
+        ends = (people * weights.min(), people * weights.max()) if sums else (-math.inf, math.inf)
+        return ModelAnswer(
+            plain.value,
+            plain.stderr,
+            plain.sampling,
+            plain.assumes,
+            reports=Answer(alone, plain.stderr),
+            model=Answer(model, error),
+            possible=(float(ends[0]), float(ends[1])),
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,6 +30,7 @@ from sfumato.model.laplace import ORDER, TRIALS
 from sfumato.model.measurement import Measurement, Reconstruction
 from sfumato.model.model import LOCAL_CELLS, Model
 from sfumato.model.model_evidence import LawEvidence, reach
+from sfumato.observation import Tally
 
 FAINT = 1e-9  # the share of a cell below which nothing is known of where its people are
 MOST_WORK = 1 << 34  # cells × coefficients² up to which one law of all numbers is fitted
@@ -116,6 +117,9 @@ class NumberReports:
                 summed, response = self._answered(question, counts[: question.answers], inside)
                 found.append(Measurement.answered(places, summed, response))
         return tuple(found)
+
+    def tally(self, asked: Tally, axes: Axes) -> Floats | None:
+        return None  # a law alone says where numbers lie within cells
 
     def unbiased(self, axes: Axes) -> Floats | None:
         return None  # the measurements of any numbers are all that the reports say of them

@@ -65,6 +65,11 @@ class Reports(Protocol):
         within `axes`, whose likelihood is that of the reports.
         """
 
+    def tally(self, asked: Tally, axes: Axes) -> Floats | None:
+        """What was counted of the reports for a question about these axes (ascending), where the
+        release would answer it; None where it would not.
+        """
+
     def unbiased(self, axes: Axes) -> Floats | None:  # (cells, cells)
         """The covariance of unbiased shares of the cells of these axes (ascending), the people held
         fixed, where all reports together say more of them than `measurements`; None where not.
@@ -173,6 +178,11 @@ class Answers:
             self._unbiased[axes] = found
         return self._unbiased[axes]
 
+    def tally(self, asked: Tally, axes: Axes) -> Floats | None:
+        rest = tuple(axis for axis in range(self.public) if axis not in axes)
+        counts = self.counts.sum(axis=rest)
+        return counts if axes[-1] >= self.public else counts.sum(axis=(-2, -1))
+
     def _least_squares(self, axes: Axes) -> CountEvidence:
         own = tuple(axis - self.public for axis in axes)
         sizes = tuple(self.shape[axis] for axis in axes)
@@ -257,6 +267,9 @@ class Tallies:
         found = Estimate(cells, people, evidence_of(seen, tally, cells))
         usual = Estimate(cells, people, usual_evidence(seen, tally, cells))
         return (Reconstruction.of(every, found, usual),)
+
+    def tally(self, asked: Tally, axes: Axes) -> Floats | None:
+        return np.asarray(self.count(asked))
 
     def unbiased(self, axes: Axes) -> Floats | None:
         return None  # the measurement of any axes is all that the reports say of them

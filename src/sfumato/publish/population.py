@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from sfumato.domain import Codes
 from sfumato.errors import DataError, ParameterError
-from sfumato.estimation.estimate import Answer
+from sfumato.estimation.answer import Answer
 from sfumato.printable import percent
 from sfumato.privacy.probability import check_number
 from sfumato.publish.limits import MOST_PEOPLE

@@ -29,7 +29,7 @@ from sfumato.collect.server.replies import RefusalError, answer
 from sfumato.collect.server.wire import encode
 from sfumato.collect.store.store import provenance
 from sfumato.errors import SfumatoError
-from sfumato.estimation.estimate import Answer
+from sfumato.estimation.answer import Answer
 from sfumato.mine.cube import query
 
 LONGEST_SQL = 2000

@@ -10,7 +10,7 @@ from typing import Any
 from sfumato import plots
 from sfumato.arguments import checked
 from sfumato.errors import ParameterError
-from sfumato.estimation.estimate import Answer
+from sfumato.estimation.answer import Answer
 from sfumato.privacy.samples import retention_rows
 from sfumato.renderers.frames import arrow, as_polars
 from sfumato.renderers.picture import points

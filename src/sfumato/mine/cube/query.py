@@ -15,7 +15,7 @@ from sqlglot import exp
 from sfumato.arguments import shown
 from sfumato.domain import Numeric
 from sfumato.errors import ParameterError, QueryError, listing, near_miss
-from sfumato.estimation.estimate import Answer
+from sfumato.estimation.answer import Answer
 from sfumato.estimation.evidence import keeps_of
 from sfumato.estimation.noise import is_lost, too_noisy
 from sfumato.estimation.quantiles import NumberCounts, quantiles

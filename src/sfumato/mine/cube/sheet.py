@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.domain import Numeric
-from sfumato.estimation.estimate import Answer, Estimate
+from sfumato.estimation.answer import Answer
+from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.moments import PowerSums
 from sfumato.estimation.uneven import from_draws, normal_draws, root
 from sfumato.mine.cube.columns import AskedColumn, Grid
@@ -117,6 +118,11 @@ class Sheet:
         stacked = np.stack([line.weights for line in lines], axis=-1)
         return tables.counts.covariance_matrix(stacked)
 
+    def weights(self, quantity: Quantity) -> Weights:
+        """How a quantity moves with the counts."""
+        moved = [slope * self.lines[name].weights for name, slope in quantity.slopes.items()]
+        return np.sum(moved, axis=0)
+
     @property
     def assumes(self) -> str | None:
         """What these estimates suppose beyond the reports."""
@@ -196,7 +202,9 @@ class Scope:
         counts = sheet.tables.counts
         if counts is None:
             return found
-        return replace(found, sampling=counts.evidence.samples, assumes=sheet.assumes)
+        found = replace(found, sampling=counts.evidence.samples, assumes=sheet.assumes)
+        plain = type(found) is Answer and found.stderr > 0 and sheet.tables.moments is None
+        return counts.evidence.answered(found, sheet.weights(quantity)) if plain else found
 
     def within(self, mask: Weights) -> Scope:
         """The same records as far as they lie in these cells."""
