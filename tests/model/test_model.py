@@ -29,7 +29,7 @@ from sfumato.mechanisms.unary import UnaryEncoding
 from sfumato.model.fitted import fit_release
 from sfumato.model.format import describe_model, is_model
 from sfumato.model.model import Model, is_dense
-from sfumato.model.model_evidence import RARE
+from sfumato.model.model_evidence import RARE, SHRUNK
 from sfumato.model.model_file import model_to_dict, open_model, save_model
 from sfumato.model.sampling import sample
 from sfumato.privacy.guarantee import Guarantee
@@ -107,7 +107,14 @@ def test_the_public_column_is_known(model: Model, table: Table) -> None:
     assert found.stderr.max() < 1e-6
 
 
-def test_marginals_agree_with_one_another(model: Model) -> None:
+def test_parts_add_up_to_everyone(model: Model) -> None:
+    for names in (n for k in (1, 2, 3) for n in combinations(DOMAIN.names, k)):
+        found = model.marginal(names)
+        assert found.value.min() >= 0 and found.value.sum() == pytest.approx(model.rows)
+
+
+def test_by_model_marginals_agree_with_one_another(model: Model) -> None:
+    model = replace(model, by_model=True)
     whole = model.marginal(DOMAIN.names)
     for names in combinations(DOMAIN.names, 2):
         part = whole.coarsen([model.cells(name) for name in names])
@@ -119,7 +126,9 @@ def test_marginals_agree_with_one_another(model: Model) -> None:
 def test_answers_say_what_they_assume(model: Model) -> None:
     short = model.marginal(["smoker", "pet", "ill"]).where(smoker="yes")
     long = model.marginal(["smoker", "pet", "ill", "age"]).where(smoker="yes")
-    assert short.assumes is None and short.sampling
+    assert short.assumes == SHRUNK and not short.sampling
+    alone = replace(model, by_model=True).marginal(["smoker", "pet", "ill"]).where(smoker="yes")
+    assert alone.assumes is None and alone.sampling
     assert long.assumes == "no interaction of more than 3 columns"
     result = sf.query(
         model, "SELECT COUNT(*) FROM t WHERE smoker='yes' AND pet='cat' AND ill='no' AND age < 50"
@@ -140,7 +149,8 @@ def test_what_reports_hardly_see_says_that_it_rests_on_the_law() -> None:
     columns = tuple(column.astype(np.uint8) for column in (rare, usual, joined))
     mechanism, off = Questionnaire.promising(PROMISE, domain), 0
     for seed in (1, 7, 10):
-        fitted = fit_release(perturb(Table(domain, columns), mechanism, seeded(seed)))
+        release = perturb(Table(domain, columns), mechanism, seeded(seed))
+        fitted = replace(fit_release(release), by_model=True)
         found = fitted.marginal(["rare", "joined"]).where(rare="yes", joined="yes")
         if abs(found.value - (rare & joined).sum()) > 4 * found.stderr:
             off += 1
