@@ -66,7 +66,7 @@ def table_of(settings: Settings) -> Reproduction:
         "errors are means over all truly frequent itemsets of a length, found or not",
         f"{versions} versions of a record that can be linked have γ = 19^{versions}: "
         f"{PROMISE.repeated(versions)}",
-        "the questionnaire's intervals hold the people fixed; the model's count them as a sample",
+        "intervals hold the people fixed; a model's at lengths 4 to 6 count them as a sample",
         *(("quick run: fewer versions than FRAPP's 50",) if settings.quick else ()),
     )
     return Reproduction(

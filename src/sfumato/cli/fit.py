@@ -74,7 +74,7 @@ def model_notes(model: Model) -> list[str]:
     )
     notes = [
         assumed,
-        "standard errors count the people as a sample",
+        "where no question asked about all columns at once, errors count the people as a sample",
     ]
     if model.fitted_to["left_out"]:
         left = ", ".join(model.fitted_to["left_out"])

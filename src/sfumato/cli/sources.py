@@ -4,7 +4,7 @@ truth. Engines and models are loaded where one is asked for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
@@ -64,6 +64,10 @@ class Reading(Described):
         bool,
         option("Fit a model to the release first and ask that: any columns, errors say so."),
     ] = False
+    by_model: Annotated[
+        bool,
+        option("Answer by the model alone: narrower, right on average and not at every truth."),
+    ] = False
     no_cache: Annotated[
         bool,
         option(
@@ -80,17 +84,19 @@ class Reading(Described):
         if is_model(file):
             from sfumato.model.model_file import open_model
 
-            return open_model(file)
+            return replace(open_model(file), by_model=self.by_model)
         counted = self.engine is not None or "://" in file
         found = self._counted(file) if counted else self._read(file, tell, in_place)
         if not self.fit or not isinstance(found, Release):
+            if self.by_model:
+                raise ParameterError("--by-model is for models", hint="add --fit, or name a model")
             return found
         from sfumato.model.fitted import alone, fit_release
 
         model = fit_release(found, tell=tell)
         fitted = f"a model of order {model.fitted_order} was fitted to {model.rows:,} reports"
         print_notes([fitted, *alone(found)])
-        return model
+        return replace(model, by_model=self.by_model)
 
     def _counted(self, file: str) -> Source:
         """What an engine counts."""

@@ -50,8 +50,9 @@ class Model(Source, Tabular):
     """One law of all columns, log-linear with learned shrinkage; or the laws of any few of them,
     where the table of all would be too large.
 
-    Answers lie in the possible range, agree with one another where one law was fitted, and say what
-    they assume. Their errors count the people as a sample.
+    Answers lie in the possible range and say what they assume. Where the reports give an answer
+    too, the model moves it no further than they allow, and its error holds the people fixed, as a
+    release's does; other errors count the people as a sample.
     """
 
     why_left_out: ClassVar[str] = "having too many cells"
