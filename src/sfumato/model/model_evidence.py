@@ -303,7 +303,7 @@ class TranslatedEvidence(Evidence):
         people, counted = float(self.estimated.sum()), float((weights * self.estimated).sum())
         sums = math.isclose(counted, plain.value, rel_tol=1e-9, abs_tol=1e-9)
         ends = (people * weights.min(), people * weights.max()) if sums else (-math.inf, math.inf)
-        return ModelAnswer(
+        found = ModelAnswer(
             plain.value,
             plain.stderr,
             plain.sampling,
@@ -312,6 +312,8 @@ class TranslatedEvidence(Evidence):
             model=Answer(model, error),
             possible=(float(ends[0]), float(ends[1])),
         )
+        low, high = found.interval()  # where the possible ends it, so does the error
+        return replace(found, stderr=(high - low) / (2 * NormalDist().inv_cdf(0.975)))
 
 
 @dataclass(frozen=True, eq=False)
