@@ -296,3 +296,12 @@ def test_the_rounds_that_a_plan_names_can_be_typed_in() -> None:
     )
     assert typed == plan.commands()[0][1] and len(lines) <= 24
     assert max(map(len, lines)) <= 80
+
+
+def test_a_list_of_dictionaries_is_a_table_of_records() -> None:
+    """It was read as baskets of its keys: everyone held 'smoker'."""
+    people = [{"smoker": "yes"}] * 300 + [{"smoker": "no", "sex": "f"}] * 700
+    rows = sf.query(people, "SELECT smoker, COUNT(*) AS n FROM t GROUP BY smoker").rows
+    assert {row["smoker"]: row["n"].value for row in rows} == {"yes": 300, "no": 700}
+    with pytest.raises(sf.SfumatoError, match="not a list of items"):
+        sf.query([{"smoker": "yes"}, ["tea"]], "SELECT COUNT(*) FROM t")

@@ -23,6 +23,7 @@ from sfumato.result import Result
 from sfumato.table import Table, propose, read_items, reader_of, save
 from sfumato.table.baskets import BasketReader
 from sfumato.table.formats import STANDARD_STREAM, check_target, kind_of
+from sfumato.table.parquet import is_records
 from sfumato.table.readers import ITEMS_NAME, RecordReader
 from sfumato.table.table import plain_array
 
@@ -125,11 +126,12 @@ def framed(data: Any) -> Any:
         isinstance(data, str | Path)
         or hasattr(data, "__arrow_c_stream__")
         or not isinstance(data, Iterable)
+        or is_records(data)
     ):
         return data
     lists = []
     for place, basket in enumerate(data, 1):
-        if isinstance(basket, str) or not isinstance(basket, Iterable):
+        if isinstance(basket, str | Mapping) or not isinstance(basket, Iterable):
             raise DataError(
                 f"basket {place} is {shown(basket)}, not a list of items",
                 hint='give lists, as in [["tea", "milk"], ["tea"]]',

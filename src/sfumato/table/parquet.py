@@ -44,6 +44,12 @@ SPARK_SCHEMA_KEY = b"org.apache.spark.sql.parquet.row.metadata"
 FOLDER_DESCRIPTION = "_sfumato.json"  # beside the parts of a table that an engine wrote as a folder
 
 
+def is_records(data: Any) -> bool:
+    """Whether these are records as dictionaries, one a person."""
+    listed = isinstance(data, list | tuple) and bool(data)
+    return listed and all(isinstance(each, Mapping) for each in data)
+
+
 @dataclass(eq=False)
 class FrameReader(RecordReader):
     """Records in memory: an Arrow table, or any data frame that speaks the Arrow C stream."""
@@ -53,7 +59,10 @@ class FrameReader(RecordReader):
 
     @classmethod
     def of(cls, data: Any) -> FrameReader:
-        """The reader of columns by name, or of a frame."""
+        """The reader of columns by name, of a list of records (dictionaries), or of a frame."""
+        if is_records(data):
+            names = dict.fromkeys(name for record in data for name in record)
+            data = {name: [record.get(name) for record in data] for name in names}
         if isinstance(data, Mapping):
             try:
                 data = pa.table(dict(data))
