@@ -129,7 +129,7 @@ def test_lists_of_items_are_baskets() -> None:
         (lambda r: sf.perturb({"a": ["x"], "b": []}, gamma=19), "make no table"),
         (lambda r: sf.query(3, COUNT), "cannot read records from int"),
         (lambda r: sf.query(r, 3), "a question is SQL text, not a int"),
-        (lambda r: sf.mine(r, "a"), "min_support='a' is no number"),
+        (lambda r: sf.mine(r, "a"), "min_support='a' will not do; give a number"),
         (lambda r: sf.mine(r, 0.2, max_lenght=2), "did you mean 'max_length'"),
         (lambda r: sf.plan("people.toml", gamma=19), "no schema file|how many people"),
         (lambda r: sf.plan(PEOPLE, "many", gamma=19), "rows='many' is no whole number"),

@@ -472,6 +472,7 @@ def constructions() -> dict[str, Call]:
                 "fitted_to": model.fitted_to,
                 "known": None,
                 "joined": None,
+                "by_model": False,
                 "tell": lambda *_: None,
             },
         ),

@@ -37,7 +37,6 @@ ELSEWHERE = {
     "privacy/ledger.py": "what this ledger wrote, or a line before, as JSON",
     "collect/campaign_file.py": "after check_toml, since the line of an error is wanted",
     "collect/lines.py": "one key of a text that was parsed before",
-    "collect/transport.py": "the words of a refusal, where any slip means that there are none",
     "engines/spark/storage.py": "through Hadoop; what comes is bounded by parsed_json",
     "testing.py": "what a mechanism said of itself a line before",
     "model/format.py": "64 bytes, after check_file",
