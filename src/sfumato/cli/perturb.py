@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,7 +24,7 @@ from sfumato.cli.sources import READ_OFF, Described
 from sfumato.cli.summary import facts, summarise
 from sfumato.domain import Domain
 from sfumato.errors import ParameterError
-from sfumato.mechanisms.base import Mechanism, rows_of
+from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.registry import mechanism_class
 from sfumato.privacy.guarantee import PRIOR
 from sfumato.randomness import secure, seeded
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
     from sfumato.rounds import RoundWanted
 
 USUAL_ROWS = 10_000  # where nothing tells how many there are
-COUNTED_BATCHES = 16  # read to count the people of a file; a longer one is estimated by its size
-BYTES_A_ROW = 40  # of a long file, about
 ONE_SHOT = (
     "item-set was chosen, the plan's best for baskets: one report of everyone tells of single "
     "items; for itemsets of two and more, ask in rounds instead (--round 1)"
@@ -221,7 +218,7 @@ def chosen_mechanism(
 
     with progress_bar() as progress:
         progress("comparing mechanisms", None)
-        rows = USUAL_ROWS if reader is None else rows_about(reader, domain)
+        rows = USUAL_ROWS if reader is None else people_in(reader, domain)
         plan = plan_release(domain, max(rows, 1), guarantee=guarantee)
     best = next((o for o in plan.options if _writable(o.mechanism, output)), plan.best)
     if best.mechanism.in_rounds:
@@ -241,7 +238,7 @@ def _useless(mechanism: Mechanism, reader: Reader) -> list[str]:
 
     if mechanism.symbol_law is None:
         return []
-    rows = rows_about(reader, mechanism.domain)
+    rows = people_in(reader, mechanism.domain)
     warning = basket_warning(mechanism, rows) if rows else None
     return [warning] if warning else []
 
@@ -249,14 +246,3 @@ def _useless(mechanism: Mechanism, reader: Reader) -> list[str]:
 def _writable(mechanism: Mechanism, output: str) -> bool:
     """Whether the output can hold the reports: a basket file holds baskets and nothing else."""
     return mechanism.reports.baskets or not output.removesuffix(".gz").endswith(".dat")
-
-
-def rows_about(reader: Reader, domain: Domain) -> int:
-    """How many records a file holds, for the plan: counted, or of a long file the order of
-    magnitude.
-    """
-    batches = reader.batches(domain)
-    seen = sum(rows_of(columns) for columns in islice(batches, COUNTED_BATCHES))
-    if next(batches, None) is None:
-        return seen
-    return max(seen, (reader.size or 0) // BYTES_A_ROW)
