@@ -24,6 +24,8 @@ from sfumato.untrusted import Untrusted, parsed_json
 
 FIRST_WAIT, LONGEST_WAIT = 1.0, 2 * 3600.0  # seconds between two attempts, doubling
 LONGEST_PATIENCE = 14 * 24 * 3600.0
+LONGEST_STATUS_LINE = 1024  # bytes
+ODD_STATUS = 502  # of an answer that is no HTTP as browsers read it
 LIMITED_PATIENCE = 180.0  # with a server that says when the next minute's reports may come
 TIMEOUT, DEADLINE = 30.0, 120.0  # seconds without a byte, and for a whole answer
 LATE = 598  # the status of an answer that did not end; it is not asked for again
@@ -223,9 +225,9 @@ class Transport:
             found = b"" if odd else answer.read(MOST_ANSWER)
             if answer.will_close or not answer.isclosed():
                 self.close()
-        except _OddChunks:
+        except _OddAnswer:
             self.close()
-            odd, found = True, b""
+            return HttpAnswer(ODD_STATUS, (), b"", True)
         except (OSError, http.client.HTTPException) as error:
             self.close()
             if not late.is_set():
@@ -271,15 +273,17 @@ class Transport:
             self._connection = None
 
 
-class _OddChunks(http.client.HTTPException):
-    """Chunks that a browser may cut otherwise than Python does."""
+class _OddAnswer(http.client.HTTPException):
+    """A status line or chunks that a browser may read otherwise than Python does."""
 
 
 class _Response(http.client.HTTPResponse):
-    """An answer that keeps its version as it was written (Python takes HTTP/1.00 for HTTP/1.1), and
-    whose chunks are written in the one way that all read alike: a size in hexadecimal digits, CRLF
-    behind it and behind the data, no extension and no trailer. Python by itself takes any two bytes
-    for the CRLF behind data, so that a server could write one page for it and another for browsers.
+    """An answer whose status line and chunks are written in the one way that all read alike.
+
+    Python takes `+100` for 100, which it skips with its headers, and HTTP/1.00 for HTTP/1.1; a
+    carriage return ends a status line for browsers alone. Of a chunk there is a size in hexadecimal
+    digits, CRLF behind it and behind the data, no extension and no trailer: Python takes any two
+    bytes for the CRLF behind data. So a server could write one page for it, another for browsers.
     """
 
     fp: Any
@@ -287,7 +291,7 @@ class _Response(http.client.HTTPResponse):
     def _read_next_chunk_size(self) -> int:
         line = self.fp.readline(LONGEST_SIZE_LINE)
         if not re.fullmatch(rb"[0-9A-Fa-f]{1,8}\r\n", line):
-            raise _OddChunks
+            raise _OddAnswer
         return int(line, 16)
 
     def _get_chunk_left(self) -> int | None:
@@ -295,20 +299,25 @@ class _Response(http.client.HTTPResponse):
         if left:
             return left
         if left is not None and self.fp.read(2) != b"\r\n":
-            raise _OddChunks
+            raise _OddAnswer
         left = self._read_next_chunk_size()
         if left == 0:
             if self.fp.readline(LONGEST_SIZE_LINE) != b"\r\n":
-                raise _OddChunks
+                raise _OddAnswer
             self._close_conn()  # type: ignore[attr-defined]
             left = None
         self.chunk_left = left
         return left
 
     def _read_status(self) -> tuple[str, int, str]:
-        version, status, reason = super()._read_status()  # type: ignore[misc]
-        self.exactly = version
-        return version, status, reason
+        line = self.fp.readline(LONGEST_STATUS_LINE)
+        if not line:
+            raise http.client.RemoteDisconnected("it closed the connection without an answer")
+        found = re.fullmatch(rb"(HTTP/1\.[01]) ([2-9][0-9]{2})(?: ([ -~]*))?\r\n", line)
+        if not found:
+            raise _OddAnswer
+        version, status, reason = found.groups(b"")
+        return version.decode(), int(status), reason.decode()
 
 
 def _connected(address: tuple[str, int], timeout: float, *_: Any) -> socket.socket:
@@ -374,7 +383,6 @@ def _odd(answer: http.client.HTTPResponse) -> bool:
         or len(lengths) + len(codings) > 1
         or not all(re.fullmatch("[0-9]{1,12}", length) for length in lengths)
         or (codings and (codings[0].lower() != "chunked" or answer.version != 11))
-        or getattr(answer, "exactly", "HTTP/1.1") not in ("HTTP/1.1", "HTTP/1.0")
     )
 
 
