@@ -25,7 +25,7 @@ from sfumato.untrusted import Untrusted, parsed_json
 FIRST_WAIT, LONGEST_WAIT = 1.0, 2 * 3600.0  # seconds between two attempts, doubling
 LONGEST_PATIENCE = 14 * 24 * 3600.0
 LONGEST_STATUS_LINE = 1024  # bytes
-ODD_STATUS = 502  # of an answer that is no HTTP as browsers read it
+ODD_STATUS = 200  # of an answer whose own cannot be told
 LIMITED_PATIENCE = 180.0  # with a server that says when the next minute's reports may come
 TIMEOUT, DEADLINE = 30.0, 120.0  # seconds without a byte, and for a whole answer
 LATE = 598  # the status of an answer that did not end; it is not asked for again
@@ -313,8 +313,8 @@ class _Response(http.client.HTTPResponse):
         line = self.fp.readline(LONGEST_STATUS_LINE)
         if not line:
             raise http.client.RemoteDisconnected("it closed the connection without an answer")
-        found = re.fullmatch(rb"(HTTP/1\.[01]) ([2-9][0-9]{2})(?: ([ -~]*))?\r\n", line)
-        if not found:
+        found = re.fullmatch(rb"(HTTP/1\.[01]) ([1-9][0-9]{2})(?: ([ -~]*))?\r\n", line)
+        if not found or found[2] == b"100":  # what Python skips, headers and all
             raise _OddAnswer
         version, status, reason = found.groups(b"")
         return version.decode(), int(status), reason.decode()
