@@ -25,7 +25,6 @@ from sfumato.untrusted import Untrusted, parsed_json
 FIRST_WAIT, LONGEST_WAIT = 1.0, 2 * 3600.0  # seconds between two attempts, doubling
 LONGEST_PATIENCE = 14 * 24 * 3600.0
 LONGEST_STATUS_LINE = 1024  # bytes
-ODD_STATUS = 200  # of an answer whose own cannot be told
 LIMITED_PATIENCE = 180.0  # with a server that says when the next minute's reports may come
 TIMEOUT, DEADLINE = 30.0, 120.0  # seconds without a byte, and for a whole answer
 LATE = 598  # the status of an answer that did not end; it is not asked for again
@@ -227,7 +226,7 @@ class Transport:
                 self.close()
         except _OddAnswer:
             self.close()
-            return HttpAnswer(ODD_STATUS, (), b"", True)
+            return HttpAnswer(200, (), b"", True)  # its own status cannot be told
         except (OSError, http.client.HTTPException) as error:
             self.close()
             if not late.is_set():

@@ -86,7 +86,7 @@ class Estimate(Result):
         sampled = sampling or self.evidence.samples
         error = math.sqrt(max(self._variance(weights, sampling), 0.0))
         plain = Answer(value, error, sampled, self.evidence.assumes)
-        return self.evidence.answered(plain, weights)
+        return self.evidence.answered(plain, lambda: weights)
 
     def _variance(self, weights: NDArray[Any], sampling: bool) -> float:
         fixed = float(self.variances(weights[..., None])[0])

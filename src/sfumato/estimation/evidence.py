@@ -92,7 +92,7 @@ class Evidence(ABC):
         """The evidence about merged cells of some of the axes."""
         return MergedEvidence.over(self, axes, merges)
 
-    def answered(self, plain: Answer, weights: NDArray[Any]) -> Answer:
+    def answered(self, plain: Answer, weights: Callable[[], NDArray[Any]]) -> Answer:
         """The answer about a weighted sum of the cells, or about what moves like one, with the
         interval that this evidence gives it.
         """

@@ -5,7 +5,7 @@ other.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import NormalDist
@@ -292,17 +292,18 @@ class TranslatedEvidence(Evidence):
             self.model.merged(axes, merges),
         )
 
-    def answered(self, plain: Answer, weights: NDArray[Any]) -> Answer:
+    def answered(self, plain: Answer, weights: Callable[[], NDArray[Any]]) -> Answer:
         if not plain.stderr:
             return replace(plain, assumes=None)
+        moved = weights()
         alone, model = (
-            plain.value + float((weights * (each.estimated - self.estimated)).sum())
+            plain.value + float((moved * (each.estimated - self.estimated)).sum())
             for each in (self.direct, self.model)
         )
-        error = math.sqrt(float(self.model.variances(weights[..., None])[0]))
-        people, counted = float(self.estimated.sum()), float((weights * self.estimated).sum())
+        error = math.sqrt(float(self.model.variances(moved[..., None])[0]))
+        people, counted = float(self.estimated.sum()), float((moved * self.estimated).sum())
         sums = math.isclose(counted, plain.value, rel_tol=1e-9, abs_tol=1e-9)
-        ends = (people * weights.min(), people * weights.max()) if sums else (-math.inf, math.inf)
+        ends = (people * moved.min(), people * moved.max()) if sums else (-math.inf, math.inf)
         found = ModelAnswer(
             plain.value,
             plain.stderr,

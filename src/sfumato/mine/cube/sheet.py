@@ -204,7 +204,9 @@ class Scope:
             return found
         found = replace(found, sampling=counts.evidence.samples, assumes=sheet.assumes)
         plain = type(found) is Answer and found.stderr > 0 and sheet.tables.moments is None
-        return counts.evidence.answered(found, sheet.weights(quantity)) if plain else found
+        if not plain:
+            return found
+        return counts.evidence.answered(found, lambda: sheet.weights(quantity))
 
     def within(self, mask: Weights) -> Scope:
         """The same records as far as they lie in these cells."""
