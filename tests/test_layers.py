@@ -258,4 +258,4 @@ def functions() -> Iterator[tuple[str, int]]:
 def test_functions_are_short() -> None:
     found = dict(functions())
     assert {name: lines for name, lines in found.items() if lines > 40} == {}
-    assert statistics.median(found.values()) <= 4
+    assert statistics.median(found.values()) <= 8  # most are small; a thought stays whole
