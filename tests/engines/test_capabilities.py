@@ -147,7 +147,7 @@ def test_lists_are_asked_for_an_item_in_the_declared_way(relation: Relation) -> 
 
 
 def test_long_sums_are_exact(relation: Relation) -> None:
-    """As decimals or in halves: the squares of a wide column overflow 63 bits after some rows."""
+    """The squares of a wide column overflow 63 bits after some rows."""
     counter = SqlCounter(REPORTS, relation)
     cells = [WIDE.cells_by_cuts([0]), REPORTS["sex"].cells()]
     rows, total, centre, squares = np.moveaxis(counter.spreads(cells, 0), -1, 0)
@@ -234,7 +234,6 @@ def test_every_capability_is_tried() -> None:
         *NEEDED,
         *(name for changed in (*CHOSEN_FOR_SPEED, *WITHOUT) for name in changed),
         "any_of_list",  # lists are asked for an item
-        "decimals",  # long sums
         "typed",  # test_strangers: a value of another type is refused
         "finite",  # test_strangers: a number that is none is refused
         "name",

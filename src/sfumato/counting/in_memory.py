@@ -21,7 +21,7 @@ from sfumato.counting.limits import (
     REMEMBERED_CELLS,
     REMEMBERED_QUESTIONS,
 )
-from sfumato.domain import Cells, Columns, Domain, Items, Numeric, as_bits, codes_of
+from sfumato.domain import Cells, Columns, Domain, Items, Numeric, as_bits, codes_of, gathered
 from sfumato.errors import EstimationError
 from sfumato.observation import ItemSource
 from sfumato.table.table import Table, check_alike
@@ -64,13 +64,6 @@ def mixed_radix(columns: Sequence[NDArray[Any]], sizes: Sequence[int]) -> NDArra
         index *= size
         index += column
     return index
-
-
-def merged(table: NDArray[Any], axis: int, owners: NDArray[Any], size: int) -> NDArray[Any]:
-    """The table with the cells of one axis summed to their owners."""
-    result = np.zeros((size, *np.delete(table.shape, axis)), dtype=table.dtype)
-    np.add.at(result, owners, np.moveaxis(table, axis, 0))
-    return np.moveaxis(result, 0, axis)
 
 
 def combined(spreads: NDArray[Any], cells: NDArray[Any], size: int) -> NDArray[Any]:  # (size, 4)
@@ -225,19 +218,9 @@ class ArrayCounter:
     def count_many(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
         """One pass over the rows for all questions that were not asked before."""
         if self._whole is not None:
-            return [self._summed(self._whole, cells) for cells in questions]
+            asked = [([self.domain.index(p.attribute.name) for p in q], q) for q in questions]
+            return [gathered(self._whole, axes, cells) for axes, cells in asked]
         return self._asked.answer(questions, self._scan)
-
-    def _summed(self, whole: NDArray[np.int64], cells: Sequence[Cells]) -> NDArray[Any]:
-        """The table of these cells as sums of the full one."""
-        axes = [self.domain.index(part.attribute.name) for part in cells]
-        dropped = tuple(axis for axis in range(len(self.domain)) if axis not in axes)
-        table = whole.sum(axis=dropped).transpose(*np.argsort(np.argsort(axes)))
-        for axis, part in enumerate(cells):
-            if not part.trivial:
-                owners = part.assign(np.arange(table.shape[axis]))
-                table = merged(table, axis, owners, part.size)
-        return table
 
     def power_sums(
         self, cells: Sequence[Cells], axis: int, middle: float, half: float

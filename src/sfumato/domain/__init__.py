@@ -17,8 +17,11 @@ from sfumato.domain.cells import (
     as_bits,
     code_dtype,
     codes_of,
+    gathered,
+    merged,
     one_after_another,
     same_rows,
+    spread,
 )
 from sfumato.domain.domain import Axis, Domain
 
@@ -39,6 +42,9 @@ __all__ = [
     "as_bits",
     "code_dtype",
     "codes_of",
+    "gathered",
+    "merged",
     "one_after_another",
     "same_rows",
+    "spread",
 ]

@@ -152,3 +152,34 @@ class Cells:
                 hint=near_miss(label, self.labels),
             )
         return self.labels.index(label)
+
+
+def merged(table: NDArray[Any], axis: int, owners: NDArray[Any], size: int) -> NDArray[Any]:
+    """The table with the cells of one axis summed to their owners."""
+    order = np.argsort(owners, kind="stable")
+    held, starts = np.unique(owners[order], return_index=True)
+    summed = np.add.reduceat(np.take(table, order, axis), starts, axis)
+    result = np.zeros((*table.shape[:axis], size, *table.shape[axis + 1 :]), dtype=table.dtype)
+    result[(slice(None),) * axis + (held,)] = summed
+    return result
+
+
+def gathered(table: NDArray[Any], axes: Sequence[int], merges: Sequence[Cells]) -> NDArray[Any]:
+    """A table summed to some of its axes, in this order, and their cells merged."""
+    rest = tuple(axis for axis in range(table.ndim) if axis not in axes)
+    table = table.sum(axis=rest).transpose(*np.argsort(np.argsort(axes)))
+    for axis, part in enumerate(merges):
+        if not part.trivial:
+            owners = part.assign(np.arange(table.shape[axis]))
+            table = merged(table, axis, owners, part.size)
+    return table
+
+
+def spread(
+    weights: NDArray[Any], axes: Sequence[int], merges: Sequence[Cells], shape: tuple[int, ...]
+) -> NDArray[Any]:
+    """Weights of merged cells as weights of the fine ones: the adjoint of `gathered`."""
+    for axis, part in enumerate(merges):
+        weights = np.take(weights, part.assign(np.arange(shape[axes[axis]])), axis)
+    rest = tuple(axis for axis in range(len(shape)) if axis not in axes)
+    return np.broadcast_to(np.expand_dims(weights.transpose(*np.argsort(axes)), rest), shape)

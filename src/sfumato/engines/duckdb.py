@@ -16,11 +16,10 @@ from sqlglot import exp
 
 from sfumato.counting.sql import Dialect, Relation
 from sfumato.counting.sql.database import COPIED, FileDatabase, TableName
-from sfumato.counting.sql.dialect import Tree
 from sfumato.counting.sql.kept import state_of
-from sfumato.counting.sql.writing import whole_items
+from sfumato.counting.sql.statements import Tree, whole_items
 from sfumato.domain import Attribute, Domain, Items, Numeric
-from sfumato.engines.limits import HANDED_ROWS, PROGRESS_SECONDS, STATEMENT_SECONDS
+from sfumato.engines.limits import PROGRESS_SECONDS, STATEMENT_SECONDS
 from sfumato.errors import FileError, first_line
 from sfumato.progress import Progress, silent
 from sfumato.table import Table
@@ -75,14 +74,6 @@ class DuckRelation(Relation):
             # Planned once; what is asked for as a table is planned twice.
             (found,) = cursor.execute(statement).fetchall()
             return found
-
-    def batches(self, statement: str) -> Iterator[pa.RecordBatch]:
-        """The rows that a SELECT gives, as they are found."""
-        with self._cursor() as cursor, _clear_while_read(self.where):
-            found = cursor.sql(statement)
-            # DuckDB's older versions call it otherwise.
-            reader = getattr(found, "to_arrow_reader", None) or found.fetch_arrow_reader
-            yield from reader(HANDED_ROWS)
 
     def beside(self, other: Relation, reports: Domain) -> Relation | None:
         if not isinstance(other, DuckRelation) or (self.reader is None) != (other.reader is None):
@@ -332,20 +323,3 @@ def _clear(where: str) -> Iterator[None]:
         ) from None
     except duckdb.Error as error:
         raise FileError(f"DuckDB cannot read {where}: {first_line(error)}") from None
-
-
-@contextmanager
-def _clear_while_read(where: str) -> Iterator[None]:
-    """DuckDB's complaints that Arrow hands on as its own, as one line of ours."""
-    import duckdb
-
-    try:
-        yield
-    except (OSError, pa.ArrowException) as error:
-        if "INTERRUPT" in str(error):
-            raise duckdb.InterruptException from None
-        # Its own words quote the value, which may be someone's true one.
-        raise FileError(
-            f"DuckDB cannot read {where}: some row of it cannot be handed out",
-            hint="it was changed after it was perturbed",
-        ) from None

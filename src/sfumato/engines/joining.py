@@ -17,7 +17,7 @@ from sfumato.arguments import checked
 from sfumato.bits import Bits
 from sfumato.channels.channel import has_known_laws
 from sfumato.counting.sql import Dialect, Relation, SqlCounter
-from sfumato.counting.sql.dialect import Tree
+from sfumato.counting.sql.statements import Tree
 from sfumato.domain import Domain, Items
 from sfumato.errors import DataError, EstimationError, SchemaError
 from sfumato.mechanisms.combined import report_names, side_by_side

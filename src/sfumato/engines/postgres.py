@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from sfumato.bits import Bits
 from sfumato.counting.sql import Dialect
 from sfumato.counting.sql.database import Database, TableName, fetched
-from sfumato.counting.sql.writing import whole_items
+from sfumato.counting.sql.statements import whole_items
 from sfumato.domain import Attribute, Codes, Items, Numeric
 from sfumato.engines.limits import CONNECT_SECONDS
 from sfumato.errors import MissingExtraError, ServerError, first_line

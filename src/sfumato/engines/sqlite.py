@@ -21,7 +21,7 @@ from sfumato.table import Table
 from sfumato.table.delimited import flat_columns
 from sfumato.table.limits import BATCH_ROWS
 
-SQLITE = Dialect("sqlite", variance=False, decimals=False, typed=False)
+SQLITE = Dialect("sqlite", variance=False, typed=False)
 NOTE = re.compile(r"\(-- (.*)\n")  # in the text of a table, which moves with it when it is renamed
 
 

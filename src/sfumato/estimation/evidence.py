@@ -24,7 +24,7 @@ from sfumato.channels.channel import (
 )
 from sfumato.channels.limits import ENTRIES
 from sfumato.channels.product import people_in, shown_at
-from sfumato.domain import Cells
+from sfumato.domain import Cells, gathered, spread
 from sfumato.errors import Unanswerable
 from sfumato.estimation.answer import Answer
 from sfumato.estimation.limits import REMEMBERED_BYTES, REMEMBERED_WEIGHTS
@@ -507,33 +507,3 @@ def evidence_of(seen: Observation, counts: NDArray[Any], cells: Sequence[Cells])
     axes = [names.index(part.name) for part in cells]
     merges = [part.within(seen.cells[axis]) for part, axis in zip(cells, axes, strict=True)]
     return evidence.merged(axes, merges)
-
-
-def gathered(table: NDArray[Any], axes: Sequence[int], merges: Sequence[Cells]) -> NDArray[Any]:
-    """A table summed to some of its axes, in this order, and their cells merged."""
-    rest = tuple(axis for axis in range(table.ndim) if axis not in axes)
-    table = table.sum(axis=rest).transpose(*np.argsort(np.argsort(axes)))
-    for axis, part in enumerate(merges):
-        if not part.trivial:
-            table = np.moveaxis(
-                np.tensordot(_merge_matrix(part, table.shape[axis]), table, axes=(1, axis)), 0, axis
-            )
-    return table
-
-
-def spread(
-    weights: NDArray[Any], axes: Sequence[int], merges: Sequence[Cells], shape: tuple[int, ...]
-) -> NDArray[Any]:
-    """Weights of merged cells as weights of the fine ones: the adjoint of `gathered`."""
-    for axis, part in enumerate(merges):
-        weights = np.moveaxis(
-            np.tensordot(_merge_matrix(part, shape[axes[axis]]).T, weights, axes=(1, axis)), 0, axis
-        )
-    rest = tuple(axis for axis in range(len(shape)) if axis not in axes)
-    return np.broadcast_to(np.expand_dims(weights.transpose(*np.argsort(axes)), rest), shape)
-
-
-def _merge_matrix(cells: Cells, size: int) -> NDArray[Any]:
-    merge = np.zeros((cells.size, size))
-    merge[cells.assign(np.arange(size)).astype(np.intp), np.arange(size)] = 1
-    return merge

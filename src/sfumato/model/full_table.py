@@ -7,9 +7,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from sfumato.domain import Cells
+from sfumato.domain import Cells, gathered
 from sfumato.errors import Unanswerable
-from sfumato.estimation.evidence import gathered
 from sfumato.mechanisms.base import Mechanism
 from sfumato.observation import CellTally, ItemsetTally, Tally
 

@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.domain import Cells
+from sfumato.domain import Cells, gathered
 from sfumato.estimation.answer import Answer
-from sfumato.estimation.evidence import Evidence, gathered
+from sfumato.estimation.evidence import Evidence
 from sfumato.estimation.likelihood import clip_and_scale
 from sfumato.estimation.supports.supports import Measured
 from sfumato.estimation.supports.tabulated import TabulatedSupports

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from sfumato.channels import Channel, Sizes
 from sfumato.channels.channel import has_known_laws, scatter
 from sfumato.channels.conditioning import condition
-from sfumato.domain import Attribute, Cells, Items, Numeric
-from sfumato.estimation.evidence import gathered, spread
+from sfumato.domain import Attribute, Cells, Items, Numeric, gathered, spread
 from sfumato.mechanisms.base import TYPICAL_BASKET, Mechanism
 from sfumato.observation import CellTally, CutLaw, ItemLaw
 

@@ -15,9 +15,9 @@ from typing import Any, ClassVar, Self
 import pyarrow as pa
 from sqlglot import exp
 
-from sfumato.counting.sql.dialect import Dialect, Tree
 from sfumato.counting.sql.kept import KeptCounts, state_of
 from sfumato.counting.sql.sql_counter import Relation, SqlCounter
+from sfumato.counting.sql.statements import Dialect, Tree
 from sfumato.domain import Attribute, Domain
 from sfumato.errors import EstimationError, FileError, ServerError, SfumatoError, near_miss
 from sfumato.files import OVERWRITE

@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.counting.limits import MOST_BYTES, MOST_ENTRY, MOST_LOOKED_AT
-from sfumato.counting.sql.partitions import CountedCells
-from sfumato.domain import Attribute, Cells, Domain, Items
+from sfumato.domain import Attribute, Cells, Domain, Items, gathered
 from sfumato.errors import ParameterError
 from sfumato.files import user_folder, write_whole
 
@@ -44,6 +43,24 @@ def state_of(paths: Iterable[Path]) -> str:
     """What changes when one of these files does, or one comes or goes."""
     facts = [(path.name, path.stat()) for path in sorted(paths)]
     return ", ".join(f"{name} {fact.st_size} {fact.st_mtime_ns}" for name, fact in facts)
+
+
+@dataclass(frozen=True, eq=False)
+class CountedCells:
+    """A table with the cells it counts."""
+
+    cells: tuple[Cells, ...]
+    counts: NDArray[Any]
+
+    def coarsened(self, wanted: Sequence[Cells]) -> NDArray[Any]:
+        """The table of coarser cells of some of its columns; ParameterError where they are not."""
+        names = [part.name for part in self.cells]
+        if not {part.name for part in wanted} <= set(names):
+            raise ParameterError("columns that were not counted")
+        places = [names.index(part.name) for part in wanted]
+        pairs = zip(wanted, places, strict=True)
+        merges = [part.within(self.cells[place]) for part, place in pairs]
+        return gathered(self.counts, places, merges)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,9 +116,19 @@ class KeptCounts:
     @cached_property
     def _tables(self) -> list[CountedCells]:
         """The tables that coarser questions are tried on."""
-        entries = (_read(path) for path in _latest(self.folder.glob("*.npz"))[:MOST_LOOKED_AT])
-        found = (_table(entry, self.domain) for entry in entries if entry is not None)
-        return [table for table in found if table is not None]
+        found = []
+        for path in _latest(self.folder.glob("*.npz"))[:MOST_LOOKED_AT]:
+            entry = _read(path)
+            if entry is None or NAMES not in entry:  # damaged, or of another kind
+                continue
+            with suppress(KeyError, IndexError, ValueError):
+                cells = tuple(
+                    _cells(self.domain, str(name), entry[f"group{at}"], entry.get(f"starts{at}"))
+                    for at, name in enumerate(entry[NAMES])
+                )
+                if entry[COUNTS].shape == tuple(part.size for part in cells):
+                    found.append(CountedCells(cells, entry[COUNTS]))
+        return found
 
     def _path(self, question: Iterable[Any]) -> Path:
         digest = hashlib.sha256()
@@ -123,20 +150,6 @@ class KeptCounts:
                 folder.mkdir(mode=0o700, exist_ok=True)
             write_whole(path, hashlib.sha256(content).digest() + content)
             _bound(path.parent.parent)
-
-
-def _table(entry: dict[str, NDArray[Any]], domain: Domain) -> CountedCells | None:
-    """The table in an entry; None for an entry of another kind."""
-    if NAMES not in entry:
-        return None
-    with suppress(KeyError, IndexError, ValueError):
-        cells = tuple(
-            _cells(domain, str(name), entry[f"group{place}"], entry.get(f"starts{place}"))
-            for place, name in enumerate(entry[NAMES])
-        )
-        if entry[COUNTS].shape == tuple(part.size for part in cells):
-            return CountedCells(cells, entry[COUNTS])
-    return None
 
 
 def _cells(domain: Domain, name: str, group: NDArray[Any], starts: NDArray[Any] | None) -> Cells:

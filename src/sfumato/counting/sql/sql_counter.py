@@ -6,7 +6,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -23,20 +22,19 @@ from sfumato.counting.limits import (
     LISTED_LABELS,
     REMEMBERED_CELLS,
 )
-from sfumato.counting.sql.dialect import Dialect, Tree
-from sfumato.counting.sql.handed import HandsOut, handed
-from sfumato.counting.sql.kept import KeptCounts
-from sfumato.counting.sql.partitions import (
+from sfumato.counting.sql.kept import CountedCells, KeptCounts
+from sfumato.counting.sql.statements import (
     PACKED,
-    CountedCells,
+    Dialect,
+    StatementWriter,
+    Tree,
     by_value,
     joined,
-    packed_axes,
+    middle_of,
     packed_base,
     rest_of,
     stated_cells,
 )
-from sfumato.counting.sql.writing import HALF_BITS, StatementWriter, middle_of
 from sfumato.domain import Attribute, Cells, Domain, Items, Numeric
 from sfumato.errors import DataError, SfumatoError
 from sfumato.observation import ItemsetCounter, ItemSource
@@ -77,20 +75,20 @@ class SqlCounter:
 
     domain: Domain  # of the reports
     relation: Relation
-    stated_rows: int | None = (
-        None  # where the release says how many it has; every table counted is held against it
-    )
+    # Where the release says how many rows it has, every table counted is held against it: a
+    # description may be a stranger's.
+    stated_rows: int | None = None
     kept: KeptCounts | None = None  # where counts are kept from one time to the next
     _asked: Asked = field(default_factory=Asked, repr=False)
     _held: dict[str, dict[str, int]] = field(default_factory=dict, repr=False)  # items of baskets
-    _listed: dict[str, list[str]] = field(default_factory=dict, repr=False)  # words of types
+
+    # What the rows are.
 
     @cached_property
     def rows(self) -> int:
         """How many; all columns of all of them are looked at once, and a value outside its domain
         refused, whatever is asked: who reads them into memory refuses them whole.
         """
-        # A description may be a stranger's: what it says is counted.
         return self._check_rows(int(self.once(["rows"], self._looked_at)))
 
     def _looked_at(self) -> NDArray[Any]:
@@ -99,133 +97,21 @@ class SqlCounter:
         for attribute in lists:
             self.item_counts(attribute)
         columns = {name: a for a in self.domain if a not in lists for name in flat_names(a)}
+        kinds = self._fetch(self._writer.kinds(list(columns))).schema if columns else pa.schema([])
+        missing = [name for name in columns if name not in kinds.names]
+        if missing and not self.relation.dialect.typed:  # SQLite takes such a name for a word
+            raise DataError(f"this release has no column '{missing[0]}'")
         # Of many labels, to list the values is shorter than a statement that lists the labels.
         words = [a for a in columns.values() if not isinstance(a, Numeric | Items)]
         for name in [a.name for a in words if a.size > LISTED_LABELS]:
             found = self._fetch(self._writer.values(name)).column(0).to_pylist()
             if not set(found) <= set(columns.pop(name).labels):
                 raise _outside(name)
-        *strange, rows = self._row(self._writer.strangers(columns, self._kinds))
+        *strange, rows = self._row(self._writer.strangers(columns, kinds))
         for name, found in zip(columns, strange, strict=True):
             if found:
                 raise _outside(name)
         return np.asarray(int(rows))
-
-    @cached_property
-    def _kinds(self) -> pa.Schema:
-        """The types of all columns but those of lists."""
-        plain = [a for a in self.domain if self.relation.flags or not isinstance(a, Items)]
-        names = [name for attribute in plain for name in flat_names(attribute)]
-        found = self._fetch(self._writer.kinds(names)).schema if names else pa.schema([])
-        missing = [name for name in names if name not in found.names]
-        if missing and not self.relation.dialect.typed:  # SQLite takes such a name for a word
-            raise DataError(f"this release has no column '{missing[0]}'")
-        return found
-
-    def kind(self, name: str) -> pa.DataType:
-        """The type of a column."""
-        return self._kinds.field(name).type
-
-    def words(self, name: str) -> Sequence[str]:
-        """The words that the type of a column lists, in the order of their codes; none of an empty
-        table.
-        """
-        if name not in self._listed:
-            found = self._fetch(self._writer.kinds([name], rows=1)).column(0)
-            self._listed[name] = found.chunk(0).dictionary.to_pylist() if len(found) else []
-        return self._listed[name]
-
-    @cached_property
-    def _writer(self) -> StatementWriter:
-        return StatementWriter(self.relation.dialect, self.relation.rows_from, self.relation.flags)
-
-    def _fetch(self, statement: Tree) -> pa.Table:
-        return self.relation.fetch(self._text(statement))
-
-    def _row(self, statement: Tree) -> Sequence[Any]:
-        return self.relation.row(self._text(statement))
-
-    def _text(self, statement: Tree) -> str:
-        return self.relation.dialect.text(statement, copy=False)
-
-    def ask(self, statement: Tree) -> pa.Table:
-        """What a statement finds in the rows, once they were looked at."""
-        self._check_rows(self.rows)
-        return self._fetch(statement)
-
-    def ask_row(self, statement: Tree) -> Sequence[Any]:
-        """The one row that a statement finds, once the rows were looked at."""
-        self._check_rows(self.rows)
-        return self._row(statement)
-
-    def statement(self, cells: Sequence[Cells]) -> str:
-        """The statement that counts these cells."""
-        dialect = self.relation.dialect
-        return dialect.text(self._writer.counted(cells, listed_axes(cells, dialect)))
-
-    def count(self, cells: Sequence[Cells]) -> NDArray[Any]:
-        return self.count_many([cells])[0]
-
-    def count_many(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
-        return self._asked.answer(questions, self._count_fresh)
-
-    def _count_fresh(self, questions: Mapping[Key, Sequence[Cells]]) -> dict[Key, NDArray[Any]]:
-        """What is kept of these questions; the others from one scan."""
-        kept = {key: self._found(cells) for key, cells in questions.items()}
-        known = {key: table for key, table in kept.items() if table is not None}
-        for table in known.values():
-            self._check_rows(int(table.sum()))
-        fresh = {key: cells for key, cells in questions.items() if key not in known}
-        if len(fresh) == 1:
-            known |= {key: self._count_one(cells) for key, cells in fresh.items()}
-        elif fresh:
-            tables = self._count_together(list(fresh.values()))
-            for (key, cells), table in zip(fresh.items(), tables, strict=True):
-                known[key] = self._keep(cells, table)
-        return known
-
-    def _count_one(self, cells: Sequence[Cells]) -> NDArray[Any]:
-        fine = self._finer(cells)
-        if fine is None:
-            listed = listed_axes(cells, self.relation.dialect)
-            return self._keep(cells, self._counted(cells, listed))
-        whole = CountedCells(fine, self._keep(fine, self._counted(fine, [])))
-        return whole.coarsened(cells)
-
-    def _finer(self, cells: Sequence[Cells]) -> tuple[Cells, ...] | None:
-        """Every value of these columns, where that is a small table: to count it costs no more than
-        to count what is asked, and once it is kept, whatever else is asked of them costs no scan.
-        """
-        if self.kept is None or not self.relation.dialect.columnar or not cells:
-            return None
-        fine = tuple(
-            part
-            if part.item is not None or isinstance(part.attribute, Numeric)
-            else part.attribute.cells()
-            for part in cells
-        )
-        small = math.prod(part.size for part in fine) <= REMEMBERED_CELLS
-        same = [part.key for part in fine] == [part.key for part in cells]
-        return fine if small and not same else None
-
-    def _found(self, cells: Sequence[Cells]) -> NDArray[Any] | None:
-        return None if self.kept is None else self.kept.find_cells(cells)
-
-    def _keep(self, cells: Sequence[Cells], table: NDArray[Any]) -> NDArray[Any]:
-        self._check_rows(int(table.sum()))
-        if self.kept is not None:
-            self.kept.keep_cells(cells, table)
-        return table
-
-    def once(self, question: Sequence[Any], count: Callable[[], NDArray[Any]]) -> NDArray[Any]:
-        """What is kept for a question, else counted now and kept."""
-        if self.kept is None:
-            return count()
-        known = self.kept.find(question)
-        if known is None:
-            known = count()
-            self.kept.keep(question, known)
-        return known
 
     def _check_rows(self, found: int) -> int:
         if self.stated_rows is not None and found != self.stated_rows:
@@ -242,50 +128,112 @@ class SqlCounter:
         """
         if attribute.name not in self._held:
             found = self._fetch(self._writer.items(attribute))
-            names = found.column("item").to_pylist()
+            names = [str(name) for name in found.column("item").to_pylist()]
             (absent,) = self._row(self._writer.absent(attribute))
-            if absent or not set(map(str, names)) <= set(attribute.labels):
+            if absent or not set(names) <= set(attribute.labels):
                 raise _outside(attribute.name)
-            counts = found.column("n").to_pylist()
-            self._held[attribute.name] = dict(zip(map(str, names), counts, strict=True))
+            self._held[attribute.name] = dict(
+                zip(names, found.column("n").to_pylist(), strict=True)
+            )
         return self._held[attribute.name]
 
-    def _counted(self, cells: Sequence[Cells], listed: Sequence[int]) -> NDArray[np.int64]:
+    # How they are asked.
+
+    @cached_property
+    def _writer(self) -> StatementWriter:
+        return StatementWriter(self.relation.dialect, self.relation.rows_from, self.relation.flags)
+
+    def _fetch(self, statement: Tree) -> pa.Table:
+        return self.relation.fetch(self.relation.dialect.text(statement, copy=False))
+
+    def _row(self, statement: Tree) -> Sequence[Any]:
+        return self.relation.row(self.relation.dialect.text(statement, copy=False))
+
+    def statement(self, cells: Sequence[Cells]) -> str:
+        """The statement that counts these cells."""
+        dialect = self.relation.dialect
+        return dialect.text(self._writer.counted(cells, dialect.listed(cells)))
+
+    def once(self, question: Sequence[Any], count: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """What is kept for a question, else counted now and kept."""
+        if self.kept is None:
+            return count()
+        known = self.kept.find(question)
+        if known is None:
+            known = count()
+            self.kept.keep(question, known)
+        return known
+
+    # Counts of cells.
+
+    def count(self, cells: Sequence[Cells]) -> NDArray[Any]:
+        return self.count_many([cells])[0]
+
+    def count_many(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
+        return self._asked.answer(questions, self._count_fresh)
+
+    def _count_fresh(self, questions: Mapping[Key, Sequence[Cells]]) -> dict[Key, NDArray[Any]]:
+        """What is kept of these questions; the others from one scan."""
+        known: dict[Key, NDArray[Any]] = {}
+        for key, cells in questions.items():
+            table = None if self.kept is None else self.kept.find_cells(cells)
+            if table is not None:
+                self._check_rows(int(table.sum()))
+                known[key] = table
+        fresh = {key: cells for key, cells in questions.items() if key not in known}
+        if len(fresh) == 1:
+            ((key, cells),) = fresh.items()
+            fine = self._finer(cells)
+            table = self._keep(fine, self._counted(fine))
+            known[key] = CountedCells(fine, table).coarsened(cells)
+        elif fresh:
+            tables = self._count_together(list(fresh.values()))
+            for (key, cells), table in zip(fresh.items(), tables, strict=True):
+                known[key] = self._keep(cells, table)
+        return known
+
+    def _finer(self, cells: Sequence[Cells]) -> tuple[Cells, ...]:
+        """Every value of these columns, where that is a small table that will be kept: to count it
+        costs no more than to count what is asked, and whatever else is asked of them costs no
+        scan; else the cells themselves.
+        """
+        fine = tuple(
+            part
+            if part.item is not None or isinstance(part.attribute, Numeric)
+            else part.attribute.cells()
+            for part in cells
+        )
+        small = math.prod(part.size for part in fine) <= REMEMBERED_CELLS
+        worthwhile = self.kept is not None and self.relation.dialect.columnar and small
+        return fine if worthwhile else tuple(cells)
+
+    def _keep(self, cells: Sequence[Cells], table: NDArray[Any]) -> NDArray[Any]:
+        self._check_rows(int(table.sum()))
+        if self.kept is not None:
+            self.kept.keep_cells(cells, table)
+        return table
+
+    def _counted(self, cells: Sequence[Cells]) -> NDArray[np.int64]:
+        """The table of these cells by one statement."""
         checked_cells([part.size for part in cells])
-        table = self._handed(cells)
-        if table is not None:
-            return table
-        grouped = [axis for axis in range(len(cells)) if axis not in listed]
+        self._check_rows(self.rows)
+        listed = self.relation.dialect.listed(cells)
+        grouped = {axis: part for axis, part in enumerate(cells) if axis not in listed}
         sizes = [cells[axis].size for axis in listed]
         statement = self._writer.counted(cells, listed)
-        if any(cells[axis].size > 1 for axis in grouped):
-            found = self.ask(statement)
-            counts = np.stack(
-                [_integers(found.column(f"n{n}")) for n in range(math.prod(sizes))], 1
-            )
-            axes = {axis: cells[axis] for axis in grouped}
-            table = self._spread(found, axes, counts.reshape(-1, *sizes))
+        if any(part.size > 1 for part in grouped.values()):
+            found = self._fetch(statement)
+            counts = [_integers(found.column(f"n{n}")) for n in range(math.prod(sizes))]
+            table = self._spread(found, grouped, np.stack(counts, 1).reshape(-1, *sizes))
         else:
             # DuckDB's COUNT_IF of no rows is NULL
-            counts = np.array([int(number or 0) for number in self.ask_row(statement)])
-            table = counts.reshape([*(1 for _ in grouped), *sizes])
+            row = np.array([int(number or 0) for number in self._row(statement)])
+            table = row.reshape([*(1 for _ in grouped), *sizes])
         # In the place of a cell that was not stated, which holds all of them, leave its own rows.
         for place, axis in enumerate(listed, len(grouped)):
             along, rest = np.moveaxis(table, place, 0), rest_of(cells[axis])
             along[rest] -= along.sum(axis=0) - along[rest]
         return table.transpose(np.argsort([*grouped, *listed]))
-
-    def _handed(self, cells: Sequence[Cells]) -> NDArray[np.int64] | None:
-        """The table, where its rows are handed out and counted here; None where they are not, or
-        where one lies in no cell: to count them in the engine tells which column is at fault.
-        """
-        if not isinstance(self.relation, HandsOut) or self.relation.flags:
-            return None
-        self._check_rows(self.rows)
-        plan = handed(cells, self._writer, self)
-        if plan is None:
-            return None
-        return plan.table(self.relation.batches(self._text(plan.statement)))
 
     def _spread(
         self, found: pa.Table, axes: Mapping[int, Cells], numbers: NDArray[Any]
@@ -293,65 +241,29 @@ class SqlCounter:
         """Numbers that came with the keys of their cells, in their places; several groups may be of
         one cell.
         """
-        places = self._places(found, axes)
-        table = np.zeros(
-            [*(part.size for part in axes.values()), *numbers.shape[1:]], dtype=numbers.dtype
-        )
-        if axes:
-            np.add.at(table, places, numbers)
-            return table
-        return table + numbers.sum(axis=0)
+        sizes = [part.size for part in axes.values()]
+        if not axes:
+            return numbers.sum(axis=0)
+        table = np.zeros([*sizes, *numbers.shape[1:]], dtype=numbers.dtype)
+        np.add.at(table, self._places(found, axes), numbers)
+        return table
 
     def _places(self, found: pa.Table, axes: Mapping[int, Cells]) -> tuple[NDArray[Any], ...]:
         """The cell of each group on each axis."""
-        if PACKED in found.column_names:
-            found = _unpacked(found, packed_axes(axes, self.relation.dialect))
+        keys = dict(zip(found.column_names, found.columns, strict=True))
+        if PACKED in keys:
+            packed = self.relation.dialect.packed(axes)
+            base = pa.scalar(packed_base(len(packed)), pa.uint8())
+            bits = pc.bit_wise_xor(keys[PACKED], base)
+            keys |= {
+                f"k{axis}": pc.bit_wise_and(pc.shift_right(bits, place), 1)
+                for place, axis in enumerate(packed)
+            }
         return tuple(
-            _cells_of_keys(found.column(f"k{axis}"), part)
+            _cells_of_keys(keys[f"k{axis}"], part)
             if part.size > 1
             else np.zeros(found.num_rows, dtype=np.intp)
             for axis, part in axes.items()
-        )
-
-    def power_sums(
-        self, cells: Sequence[Cells], axis: int, middle: float, half: float
-    ) -> NDArray[Any]:  # (*cells, 5)
-        checked_cells([part.size for part in cells])
-
-        def counted() -> NDArray[Any]:
-            found = self.ask(self._writer.powers(cells, cells[axis].name, middle, half))
-            names = ("n", "s1", "s2", "s3", "s4")
-            sums = np.stack([_floats(found.column(name)) for name in names], axis=1)
-            self._check_rows(int(sums[:, 0].sum()))
-            return self._spread(found, dict(enumerate(cells)), sums)
-
-        return self.once(("powers", axis, middle, half, *_keys(cells)), counted)
-
-    def spreads(self, cells: Sequence[Cells], axis: int) -> NDArray[Any]:  # (*cells, 4)
-        sizes, attribute = [part.size for part in cells], cells[axis].attribute
-        assert isinstance(attribute, Numeric)
-
-        def counted() -> NDArray[Any]:
-            found = self.ask(self._writer.spreads(cells, attribute))
-            index = np.ravel_multi_index(self._places(found, dict(enumerate(cells))), sizes)
-            spreads = _whole_spreads(found, attribute) if attribute.whole else _spreads(found)
-            self._check_rows(int(spreads[:, 0].sum()))
-            return combined(spreads, index, checked_cells(sizes)).reshape(*sizes, 4)
-
-        return self.once(("spreads", axis, *_keys(cells)), counted)
-
-    def baskets(self, sources: Sequence[ItemSource]) -> ItemsetCounter:
-        return RelationItemsets(
-            [
-                pair
-                for source in sources
-                for pair in (
-                    [(source.item_cells(label), 1) for label in source.labels]
-                    if isinstance(source, Items)
-                    else [(source, cell) for cell in range(source.size)]
-                )
-            ],
-            self,
         )
 
     def _count_together(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
@@ -365,18 +277,29 @@ class SqlCounter:
             return [whole.coarsened(cells) for cells in questions]
         if self.relation.dialect.grouping is None:
             return [self.count(cells) for cells in questions]
-        return [table for batch in _batches(questions) for table in self._count_in_sets(batch)]
+        # In runs whose columns one GROUPING SETS can number.
+        batches: list[list[Sequence[Cells]]] = [[]]
+        keys: set[Any] = set()
+        for cells in questions:
+            more = {part.key for part in cells}
+            if batches[-1] and len(keys | more) > GROUPED_AXES:
+                batches.append([])
+                keys = set()
+            keys |= more
+            batches[-1].append(cells)
+        return [table for batch in batches for table in self._count_in_sets(batch)]
 
     def _count_in_sets(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
         if len(questions) == 1:
             return [self.count(questions[0])]
         for cells in questions:
             checked_cells([part.size for part in cells])
+        self._check_rows(self.rows)
         parts = {part.key: part for cells in questions for part in cells}
         places = {key: place for place, key in enumerate(parts)}
         sets = [[places[part.key] for part in cells] for cells in questions]
         different = list({tuple(sorted(own)): own for own in sets}.values())
-        found = self.ask(self._writer.grouping_sets(list(parts.values()), different))
+        found = self._fetch(self._writer.grouping_sets(list(parts.values()), different))
         groups, tables = _integers(found.column("g")), []
         for cells, own in zip(questions, sets, strict=True):
             left_out = sum(
@@ -387,6 +310,62 @@ class SqlCounter:
             counts = _integers(rows.column("n"))
             tables.append(self._spread(pa.table(keys), dict(enumerate(cells)), counts))
         return tables
+
+    # Sums of a number.
+
+    def power_sums(
+        self, cells: Sequence[Cells], axis: int, middle: float, half: float
+    ) -> NDArray[Any]:  # (*cells, 5)
+        def summed() -> NDArray[Any]:
+            found = self._fetch(self._writer.powers(cells, cells[axis].name, middle, half))
+            sums = np.stack([_floats(found.column(f"s{power}")) for power in range(5)], axis=1)
+            self._check_rows(int(sums[:, 0].sum()))
+            return self._spread(found, dict(enumerate(cells)), sums)
+
+        return self._summed(("powers", axis, middle, half), cells, summed)
+
+    def spreads(self, cells: Sequence[Cells], axis: int) -> NDArray[Any]:  # (*cells, 4)
+        sizes, attribute = [part.size for part in cells], cells[axis].attribute
+        assert isinstance(attribute, Numeric)
+
+        def summed() -> NDArray[Any]:
+            found = self._fetch(self._writer.spreads(cells, attribute))
+            index = np.ravel_multi_index(self._places(found, dict(enumerate(cells))), sizes)
+            rows, variance = (_floats(found.column(name)) for name in "nv")
+            self._check_rows(int(rows.sum()))
+            if attribute.whole:  # rounded once, from a sum that is exact
+                middle, sums = middle_of(attribute), found.column("s").to_pylist()
+                pairs = zip(sums, rows.tolist(), strict=True)
+                total = np.array([float(int(s or 0) + middle * int(n)) for s, n in pairs])
+                centre = np.array([float(s or 0) for s in sums]) / np.maximum(rows, 1) + middle
+            else:
+                centre = _floats(found.column("s"))
+                total = rows * centre
+            spreads = np.stack([rows, total, centre, rows * variance], axis=1)
+            return combined(spreads, index, checked_cells(sizes)).reshape(*sizes, 4)
+
+        return self._summed(("spreads", axis), cells, summed)
+
+    def _summed(
+        self, question: tuple[Any, ...], cells: Sequence[Cells], sums: Callable[[], NDArray[Any]]
+    ) -> NDArray[Any]:
+        """What a question finds in the rows, once they were looked at."""
+        checked_cells([part.size for part in cells])
+
+        def asked() -> NDArray[Any]:
+            self._check_rows(self.rows)
+            return sums()
+
+        return self.once((*question, *(piece for part in cells for piece in part.key)), asked)
+
+    def baskets(self, sources: Sequence[ItemSource]) -> ItemsetCounter:
+        pairs = [
+            [(source.item_cells(label), 1) for label in source.labels]
+            if isinstance(source, Items)
+            else [(source, cell) for cell in range(source.size)]
+            for source in sources
+        ]
+        return RelationItemsets([pair for each in pairs for pair in each], self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -413,15 +392,11 @@ class RelationItemsets:
         if itemsets.shape[1] == 0:
             return np.full(len(itemsets), self.rows, dtype=np.int64)
         single = itemsets.shape[1] == 1 and not self.counter.relation.flags
+        pieces = [piece for part, cell in self.cells for piece in (*part.key, cell)]
         return self.counter.once(
-            (*self._question, itemsets.shape, itemsets.tobytes()),
+            ("itemsets", *pieces, itemsets.shape, itemsets.tobytes()),
             lambda: self._single[itemsets[:, 0]] if single else self._listed(itemsets),
         )
-
-    @cached_property
-    def _question(self) -> tuple[Any, ...]:
-        pieces = [piece for part, cell in self.cells for piece in (*part.key, cell)]
-        return ("itemsets", *pieces)
 
     @cached_property
     def _single(self) -> NDArray[np.int64]:
@@ -430,43 +405,19 @@ class RelationItemsets:
         for place, (part, _) in enumerate(self.cells):
             if part.item is not None:
                 total[place] = self.counter.item_counts(part.attribute).get(part.name, 0)
-        others = np.array(
-            [place for place, (part, _) in enumerate(self.cells) if part.item is None],
-            dtype=np.int32,
-        )
-        total[others] = self._listed(others[:, None])
+        others = [place for place, (part, _) in enumerate(self.cells) if part.item is None]
+        total[others] = self._listed(np.array(others, dtype=np.int32)[:, None])
         return total
 
     def _listed(self, itemsets: NDArray[np.int32]) -> NDArray[np.int64]:
-        total = np.empty(len(itemsets), dtype=np.int64)
+        counter, total = self.counter, np.empty(len(itemsets), dtype=np.int64)
         for start in range(0, len(itemsets), ITEMSETS):
-            *counts, rows = self.counter.ask_row(
-                self.counter._writer.itemsets(self.cells, itemsets[start : start + ITEMSETS])
-            )
-            self.counter._check_rows(int(rows))
+            some = itemsets[start : start + ITEMSETS]
+            counter._check_rows(counter.rows)
+            *counts, rows = counter._row(counter._writer.itemsets(self.cells, some))
+            counter._check_rows(int(rows))
             total[start : start + ITEMSETS] = counts
         return total
-
-
-def listed_axes(cells: Sequence[Cells], dialect: Dialect) -> list[int]:
-    """The axes whose cells are counted by conditions, not by GROUP BY: all of a small table, a few
-    narrow ones of a large.
-    """
-    if math.prod(part.size for part in cells) <= dialect.listed_cells:
-        return list(range(len(cells)))
-    narrow = [axis for axis, part in enumerate(cells) if part.size == 2]
-    if packed_axes(dict(enumerate(cells)), dialect):
-        return []
-    return narrow[: dialect.listed_beside]
-
-
-def _unpacked(found: pa.Table, axes: Sequence[int]) -> pa.Table:
-    """The groups with a key for each axis that is a bit of their common key."""
-    bits = pc.bit_wise_xor(found.column(PACKED), pa.scalar(packed_base(len(axes)), pa.uint8()))
-    for place, axis in enumerate(axes):
-        flags = pc.bit_wise_and(pc.shift_right(bits, place), 1)
-        found = found.append_column(f"k{axis}", flags)
-    return found
 
 
 def _cells_of_keys(keys: pa.ChunkedArray, part: Cells) -> NDArray[Any]:
@@ -492,31 +443,6 @@ def _outside(name: str) -> DataError:
     )
 
 
-def _keys(cells: Sequence[Cells]) -> list[Any]:
-    return [piece for part in cells for piece in part.key]
-
-
-def _whole_spreads(found: pa.Table, attribute: Numeric) -> NDArray[Any]:  # (groups, 4)
-    """Rows, sum, mean and squares about it of whole numbers, each rounded once."""
-    middle = middle_of(attribute)
-    names = ("q",) if "q" in found.column_names else ("low", "high")
-    counts, sums, *halves = (found.column(name).to_pylist() for name in ("n", "s", *names))
-    spreads = np.zeros((found.num_rows, 4))
-    for place, (rows, first, *second) in enumerate(zip(counts, sums, *halves, strict=True)):
-        if rows:  # a table without rows has no sums
-            about, mean = int(first), Fraction(int(first), rows)
-            squares = (
-                sum(int(part) << HALF_BITS * at for at, part in enumerate(second)) - about * mean
-            )
-            spreads[place] = rows, about + middle * rows, mean + middle, squares
-    return spreads
-
-
-def _spreads(found: pa.Table) -> NDArray[Any]:  # (groups, 4)
-    rows, mean, variance = (_floats(found.column(name)) for name in ("n", "m", "v"))
-    return np.stack([rows, rows * mean, mean, rows * variance], axis=1)
-
-
 def _integers(column: pa.ChunkedArray) -> NDArray[np.int64]:
     if len(column) <= FEW_GROUPS:  # of all counts at once, most are of a few groups or one
         return np.array([int(value or 0) for value in column.to_pylist()], dtype=np.int64)
@@ -526,17 +452,3 @@ def _integers(column: pa.ChunkedArray) -> NDArray[np.int64]:
 
 def _floats(column: pa.ChunkedArray) -> NDArray[np.float64]:
     return np.asarray(column.cast(pa.float64()).fill_null(0.0).combine_chunks())
-
-
-def _batches(questions: Sequence[Sequence[Cells]]) -> list[list[Sequence[Cells]]]:
-    """The questions in runs whose columns one GROUPING SETS can number."""
-    batches: list[list[Sequence[Cells]]] = [[]]
-    keys: set[Any] = set()
-    for cells in questions:
-        more = {part.key for part in cells}
-        if batches[-1] and len(keys | more) > GROUPED_AXES:
-            batches.append([])
-            keys = set()
-        keys |= more
-        batches[-1].append(cells)
-    return batches

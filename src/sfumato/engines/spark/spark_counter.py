@@ -19,8 +19,8 @@ from sfumato.bits import Bits
 from sfumato.counting.bitmaps import itemset_counts
 from sfumato.counting.in_memory import ArrayCounter
 from sfumato.counting.sql import Dialect, Relation, SqlCounter
-from sfumato.counting.sql.dialect import Tree
 from sfumato.counting.sql.kept import KeptCounts
+from sfumato.counting.sql.statements import Tree
 from sfumato.domain import Cells, Domain, Items, Numeric
 from sfumato.engines.limits import PACKED_BITS
 from sfumato.engines.spark.session import in_one_line, without_values
