@@ -24,7 +24,7 @@ from sfumato.engines import save_release
 from sfumato.engines.duckdb import DuckDatabase, DuckRelation, file_relation
 from sfumato.mechanisms.retention import Retention
 from sfumato.mine.cube import query
-from sfumato.mine.cube.grammar import _read
+from sfumato.mine.cube.statement import _read
 from sfumato.randomness import secure
 from sfumato.source import Release
 from sfumato.table import Table, perturb_table, reader_of

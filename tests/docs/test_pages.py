@@ -34,8 +34,8 @@ from docs_build.printing import fenced as output_fence
 from docs_build.running import DOCS, ROOT, WIDTH, BlockError, outcomes, run
 from sfumato.cli.commands import COMMANDS
 from sfumato.mechanisms.registry import MECHANISMS
-from sfumato.mine.cube.accepted import NAMES
 from sfumato.mine.cube.aggregates import WORDS
+from sfumato.mine.cube.statement import NAMES
 
 PAGES = sorted(DOCS.rglob("*.md"))
 CODE = re.compile(

@@ -12,9 +12,8 @@ from sfumato.domain import Category, Domain, Numeric
 from sfumato.errors import QueryError, SfumatoError
 from sfumato.estimation.answer import Answer
 from sfumato.mine.cube import query
-from sfumato.mine.cube.accepted import ACCEPTED, check
 from sfumato.mine.cube.aggregates import AGGREGATES
-from sfumato.mine.cube.grammar import parse
+from sfumato.mine.cube.statement import ACCEPTED, check, parse
 from sfumato.source import Exact
 from sfumato.table import Table
 

@@ -17,8 +17,8 @@ from sfumato.domain import Bins, Category, Domain, Items, Numeric
 from sfumato.errors import DataError, EstimationError, ParameterError, QueryError, SchemaError
 from sfumato.estimation.answer import Answer
 from sfumato.mine.cube import columns, query
-from sfumato.mine.cube.expressions import axis_numbers
-from sfumato.mine.cube.query_plan import is_outside
+from sfumato.mine.cube.numbers import axis_numbers
+from sfumato.mine.cube.query import is_outside
 from sfumato.randomness import seeded
 from sfumato.source import Exact
 from sfumato.table import Table
@@ -840,11 +840,10 @@ def test_a_second_question_in_another_order_works_nothing_out_anew(monkeypatch) 
 def test_few_codes_are_told_apart_as_many_are(seed: int, size: int, cuts: int) -> None:
     rng = np.random.default_rng(seed)
     tables = [rng.integers(0, 3, size) for _ in range(cuts)]
-    asked = [SimpleNamespace(tells=lambda codes, table=table: table[codes]) for table in tables]
-    few = columns._few_alike(np.arange(size), asked)
+    few = columns._alike(tables)
     limit, columns.FEW_CODES = columns.FEW_CODES, 0
     try:
-        many = columns._alike(np.arange(size), asked)
+        many = columns._alike(tables)
     finally:
         columns.FEW_CODES = limit
     assert [each.tolist() for each in few] == [each.tolist() for each in many]

@@ -2,6 +2,8 @@
 is refused.
 """
 
+import operator
+import sys
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -15,10 +17,8 @@ from sfumato.domain import Category, Domain
 from sfumato.errors import SfumatoError
 from sfumato.estimation.answer import Answer
 from sfumato.estimation.quantiles import Wanted
-from sfumato.mine.cube import comparing, query
-from sfumato.mine.cube import expressions as numbers
-from sfumato.mine.cube import query_plan as plan
-from sfumato.mine.cube.sheet import GroupSums, Sheet
+from sfumato.mine.cube import comparing, numbers, query
+from sfumato.mine.cube.sheet import Sheet, Sums
 from sfumato.source import Exact
 from sfumato.table import Table
 
@@ -142,13 +142,14 @@ def to_even(terms, digits):
 
 
 RANKS = Wanted.ranks
+module = sys.modules["sfumato.mine.cube.query"]
 PLANTED = {
-    "<= for <": (comparing, "code_above", comparing.first_code),
-    "sums about 0": (GroupSums, "_centres", property(lambda self: [0.0, 0.0])),
+    "<= for <": (comparing, "HOLDS", {**comparing.HOLDS, "<": operator.le}),
+    "sums about 0": (Sums, "_centres", property(lambda self: [0.0, 0.0])),
     "the lower of two middle records": (Wanted, "ranks", lower_rank),
     "empty groups are listed": (Sheet, "is_nobody", lambda *_: False),
-    "a sum over nothing is 0": (GroupSums, "nobody", False),
-    "unknown is true": (plan, "_negated", lambda truth: not truth),
+    "a sum over nothing is 0": (Sums, "nobody", False),
+    "unknown is true": (module, "_negated", lambda truth: not truth),
     "halves are rounded to even": (numbers, "_rounded", to_even),
     "casts are dropped": (numbers, "keeps", lambda *_: True),
 }

@@ -4,37 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from sqlglot import exp
 
-from sfumato.mine.cube.quantity import NOTHING, Quantity
+from sfumato.mine.cube.sheet import NOTHING, Quantity, Sums
 
 ONE = Quantity(1.0)
-
-
-class Sums(Protocol):
-    """What formulas are made of: sums over the records of a group that have all the numbers in
-    question.
-    """
-
-    @property
-    def count(self) -> Quantity:
-        """How many records there are."""
-
-    @property
-    def records(self) -> Quantity:
-        """How many records there are, to divide by: a draw of fewer than none says nothing."""
-
-    @property
-    def nobody(self) -> bool:
-        """Whether there is surely none."""
-
-    def total(self) -> Quantity:
-        """The sum of the first number."""
-
-    def centred(self, *numbers: int) -> Quantity:
-        """The sum of the product of these numbers, each less a centre of its own."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +49,10 @@ def _variance(sums: Sums, number: int = 0) -> Quantity:
     return _covariance(sums, number, number).not_by_rounding_below_zero(size)
 
 
+def _deviation(sums: Sums) -> Quantity:
+    return _of_sample(_variance)(sums).sqrt()
+
+
 def _of_sample(formula: Callable[[Sums], Quantity]) -> Callable[[Sums], Quantity]:
     return lambda sums: formula(sums) * (sums.records / (sums.records - ONE))
 
@@ -91,10 +70,8 @@ AGGREGATES: dict[type[exp.Expression], Aggregate] = {
     exp.Avg: Aggregate("AVG", ONE_NUMBER, 1, _average),
     exp.Variance: Aggregate("VAR_SAMP", ONE_NUMBER, 1, _of_sample(_variance)),
     exp.VariancePop: Aggregate("VAR_POP", ONE_NUMBER, 1, _variance),
-    exp.Stddev: Aggregate("STDDEV", ONE_NUMBER, 1, lambda sums: _of_sample(_variance)(sums).sqrt()),
-    exp.StddevSamp: Aggregate(
-        "STDDEV_SAMP", ONE_NUMBER, 1, lambda sums: _of_sample(_variance)(sums).sqrt()
-    ),
+    exp.Stddev: Aggregate("STDDEV", ONE_NUMBER, 1, _deviation),
+    exp.StddevSamp: Aggregate("STDDEV_SAMP", ONE_NUMBER, 1, _deviation),
     exp.StddevPop: Aggregate("STDDEV_POP", ONE_NUMBER, 1, lambda sums: _variance(sums).sqrt()),
     exp.CovarSamp: Aggregate("COVAR_SAMP", PAIR, 2, _of_sample(_covariance)),
     exp.CovarPop: Aggregate("COVAR_POP", PAIR, 2, _covariance),
@@ -106,6 +83,11 @@ AGGREGATES: dict[type[exp.Expression], Aggregate] = {
 }
 KINDS = tuple(AGGREGATES)
 QUANTILES = tuple(kind for kind, aggregate in AGGREGATES.items() if aggregate.formula is None)
+CENTRED = tuple(
+    kind
+    for kind, aggregate in AGGREGATES.items()
+    if aggregate.formula not in (None, _count, _sum, _average)
+)
 WORDS = ", ".join(aggregate.word for aggregate in AGGREGATES.values())
 
 

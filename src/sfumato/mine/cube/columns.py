@@ -58,6 +58,11 @@ class Cut:
         every = np.arange(axis.size) if isinstance(axis.attribute, Numeric) else ()
         return cls(axis, lambda codes: codes, every)
 
+    @classmethod
+    def by_table(cls, axis: AskedColumn, table: NDArray[Any]) -> Cut:
+        """What a table says of every code."""
+        return cls(axis, lambda codes: table[codes])
+
 
 @dataclass(frozen=True, eq=False)
 class Grid:
@@ -91,7 +96,7 @@ class Grid:
     def size(self) -> int:
         return math.prod(self.shape)
 
-    @property
+    @cached_property
     def key(self) -> tuple[Any, ...]:
         """What tells these cells from those of another grid."""
         return tuple(part.key for part in self.cells)
@@ -106,7 +111,9 @@ class Grid:
 
 
 def _cells(axis: AskedColumn, cuts: Sequence[Cut]) -> tuple[Cells, Codes]:
-    """The partition of one column, and a code of each of its cells."""
+    """The partition of one column, codes that nothing tells apart in one cell, and the first code
+    of each of its cells, in whose order they stand.
+    """
     attribute = axis.attribute
     if isinstance(attribute, Items):
         return attribute.item_cells(axis.name), np.arange(2)
@@ -116,33 +123,22 @@ def _cells(axis: AskedColumn, cuts: Sequence[Cut]) -> tuple[Cells, Codes]:
         starts = np.unique(np.concatenate([np.zeros(1, dtype=np.int64), *found]))
         starts = starts[(starts >= 0) & (starts < attribute.size)]
     codes = np.arange(attribute.size) if starts is None else starts
-    group, first = _alike(codes, cuts)
-    labels = tuple(map(str, range(len(first))))
-    return Cells(attribute, labels, group, starts), first
+    group, first = _alike([np.asarray(cut.tells(codes)) for cut in cuts])
+    return Cells(attribute, tuple(map(str, range(len(first)))), group, starts), codes[first]
 
 
-def _alike(codes: Codes, cuts: Sequence[Cut]) -> tuple[NDArray[np.intp], Codes]:
-    """The cell of each code, those that nothing tells apart in one, and the first code of each
-    cell; cells stand in the order of their first codes.
-    """
-    if len(codes) <= FEW_CODES:
-        return _few_alike(codes, cuts)
-    group = np.zeros(len(codes), dtype=np.int64)
-    for cut in cuts:
-        part = np.asarray(cut.tells(codes)).astype(np.int64)
-        part = part - part.min()
-        _, group = np.unique(group * (int(part.max()) + 1) + part, return_inverse=True)
-    _, first = np.unique(group, return_index=True)
-    rank = np.argsort(np.argsort(first))
-    return rank[group], codes[np.sort(first)]
-
-
-def _few_alike(codes: Codes, cuts: Sequence[Cut]) -> tuple[NDArray[np.intp], Codes]:
-    """As `_alike`: a dictionary numbers what differs as it is first met, and for few codes
-    costs a tenth of sorting them.
-    """
-    parts = [np.asarray(cut.tells(codes)).tolist() for cut in cuts]
-    cells: dict[tuple[Any, ...], int] = {}
-    group = [cells.setdefault(each, len(cells)) for each in zip(*parts, strict=True)]
-    first = [group.index(cell) for cell in range(len(cells))]
-    return np.array(group, dtype=np.intp), codes[first]
+def _alike(parts: Sequence[NDArray[Any]]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The cell of each place, those that no part tells apart in one, and the first of each cell."""
+    if len(parts[0]) <= FEW_CODES:
+        # A dictionary numbers what differs as it is first met, for a tenth of sorting's time.
+        cells: dict[tuple[Any, ...], int] = {}
+        listed = zip(*(part.tolist() for part in parts), strict=True)
+        few = [cells.setdefault(each, len(cells)) for each in listed]
+        first = [few.index(cell) for cell in range(len(cells))]
+        return np.array(few, dtype=np.intp), np.array(first, dtype=np.intp)
+    group = np.zeros(len(parts[0]), dtype=np.int64)
+    for part in parts:
+        lifted = part.astype(np.int64) - int(part.min())
+        _, group = np.unique(group * (int(lifted.max()) + 1) + lifted, return_inverse=True)
+    _, starts = np.unique(group, return_index=True)
+    return np.argsort(np.argsort(starts))[group], np.sort(starts)

@@ -19,11 +19,10 @@ from sfumato.domain import Bins, Category, Domain, Items, Numeric
 from sfumato.errors import QueryError, SchemaError
 from sfumato.estimation.quantiles import Wanted
 from sfumato.mine import limits
-from sfumato.mine.cube.accepted import refusal
 from sfumato.mine.cube.aggregates import AGGREGATES, QUANTILES, WORDS, is_aggregate
 from sfumato.mine.cube.columns import AskedColumn, Cut, Grid, Mask
-from sfumato.mine.cube.comparing import Derived, comparison, ends, likeness
-from sfumato.mine.cube.expressions import (
+from sfumato.mine.cube.comparing import Derived, buckets, comparison, likeness
+from sfumato.mine.cube.numbers import (
     COMPARISONS,
     FLIPPED,
     Kind,
@@ -44,13 +43,13 @@ from sfumato.mine.cube.expressions import (
     number,
     plain,
 )
-from sfumato.mine.cube.quantity import Quantity
-from sfumato.mine.cube.sheet import GroupSums, Number, Scope
+from sfumato.mine.cube.sheet import Number, Quantity, Sums
+from sfumato.mine.cube.statement import refusal
 
 COUNTED_TYPES = ("DOUBLE", "INT", "BIGINT", "INT128", "DECIMAL")  # that leave a count as it is
 
 Holds = Callable[[Grid], Mask]
-Compute = Callable[[Scope], Quantity]
+Compute = Callable[[Sums], Quantity]
 Branch = tuple[Holds, exp.Expression | None]  # where a result of CASE applies; None for NULL
 
 JOINS: dict[type[exp.Expression], Callable[[Quantity, Quantity], Quantity]] = {
@@ -116,17 +115,34 @@ class Compiler:
             return _negated(self.condition(inner.this))
         if isinstance(inner, exp.Boolean):
             return everywhere(bool(inner.this))
-        if isinstance(inner, exp.Is | exp.EQ | exp.NEQ):  # a condition, and TRUE or FALSE
-            labelled = isinstance(bare(inner.this), exp.Column | exp.Boolean)  # these may be labels
-            if isinstance(inner.expression, exp.Boolean) and (
-                isinstance(inner, exp.Is) or not labelled
-            ):
+        if isinstance(inner, exp.Is | exp.EQ | exp.NEQ) and isinstance(
+            inner.expression, exp.Boolean
+        ):  # a condition, and TRUE or FALSE; of a column these may be labels
+            labelled = isinstance(bare(inner.this), exp.Column | exp.Boolean)
+            if isinstance(inner, exp.Is) or not labelled:
                 wanted = bool(inner.expression.this) != isinstance(inner, exp.NEQ)
                 tested = self.condition(inner.this)
                 return tested if wanted else _negated(tested)
         if isinstance(inner, exp.Like | exp.ILike | exp.Escape):
             return self._like(inner)
-        return self._comparison(inner)
+        if isinstance(inner, exp.Between | exp.In | exp.Column):
+            return self._among(inner)
+        if type(inner) not in COMPARISONS:
+            raise QueryError(
+                f"{inner.sql()} is not a comparison of a column with constants",
+                hint="use =, <>, <, <=, >, >=, BETWEEN, IN, LIKE, NOT, AND, OR",
+            )
+        operator, left_side, right_side = COMPARISONS[type(inner)], inner.this, inner.expression
+        if left_side.find(exp.Column) is None:  # the constant may stand on either side
+            if right_side.find(exp.Column) is None:
+                same = compare(operator, constant(left_side), constant(right_side))
+                return everywhere(same is True)
+            operator = FLIPPED.get(operator, operator)
+            left_side, right_side = right_side, left_side
+        if operator in ("=", "<>"):
+            equal = self._compared(left_side, "in", [constant(right_side)])
+            return equal if operator == "=" else _negated(equal)
+        return self._compared(left_side, operator, [constant(right_side)])
 
     def _like(self, expression: exp.Expression) -> Holds:
         like, escape = expression, None
@@ -143,40 +159,20 @@ class Compiler:
         found = self._cut(likeness(axis, pattern, escape=escape, folded=folded))
         return _negated(found) if like.args.get("negate") else found
 
-    def _comparison(self, expression: exp.Expression) -> Holds:
-        if isinstance(expression, exp.Between):
-            this, low, high = (expression.args[word] for word in ("this", "low", "high"))
-            if is_constant(low) and is_constant(high) and not is_constant(this):
-                return self._compared(this, "between", [constant(low), constant(high)])
-            above = exp.GTE(this=this.copy(), expression=low.copy())
-            below = exp.LTE(this=this.copy(), expression=high.copy())
-            return _both(self._comparison(above), self._comparison(below))
+    def _among(self, expression: exp.Expression) -> Holds:
+        """A column, or a number computed from one, between two constants or among some."""
+        if isinstance(expression, exp.Column):
+            return self._compared(expression, "in", [True])
         if isinstance(expression, exp.In):
             if not expression.expressions:
                 raise QueryError(f"{expression.sql()} lists no values")
-            listed = [constant(value) for value in expression.expressions]
-            return self._compared(expression.this, "in", listed)
-        if isinstance(expression, exp.Column):
-            return self._compared(expression, "in", [True])
-        if type(expression) in COMPARISONS:
-            return self._two_sided(expression)
-        raise QueryError(
-            f"{expression.sql()} is not a comparison of a column with constants",
-            hint="use =, <>, <, <=, >, >=, BETWEEN, IN, LIKE, NOT, AND, OR",
-        )
-
-    def _two_sided(self, expression: exp.Expression) -> Holds:
-        """A comparison, its constant on either side."""
-        operator = COMPARISONS[type(expression)]
-        left, right = expression.this, expression.expression
-        if left.find(exp.Column) is None:
-            if right.find(exp.Column) is None:
-                return everywhere(compare(operator, constant(left), constant(right)) is True)
-            operator, left, right = FLIPPED.get(operator, operator), right, left
-        if operator not in ("=", "<>"):
-            return self._compared(left, operator, [constant(right)])
-        equal = self._compared(left, "in", [constant(right)])
-        return equal if operator == "=" else _negated(equal)
+            return self._compared(expression.this, "in", [*map(constant, expression.expressions)])
+        this, low, high = (expression.args[word] for word in ("this", "low", "high"))
+        if is_constant(low) and is_constant(high) and not is_constant(this):
+            return self._compared(this, "between", [constant(low), constant(high)])
+        above = exp.GTE(this=this.copy(), expression=low.copy())
+        below = exp.LTE(this=this.copy(), expression=high.copy())
+        return _both(self.condition(above), self.condition(below))
 
     def _compared(self, expression: exp.Expression, operator: str, values: list[Any]) -> Holds:
         """A column, or a number computed from one, compared with constants."""
@@ -200,8 +196,8 @@ class Compiler:
             holds = self.condition(test)
             branches.append((_both(rest, holds), branch.args["true"]))
             rest = _both(rest, _negated(holds))
-        results = [*branches, (rest, expression.args.get("default") or exp.null())]
-        bared = [(holds, bare(result)) for holds, result in results]
+        branches.append((rest, expression.args.get("default")))
+        bared = [(holds, result and bare(result)) for holds, result in branches]
         return [(holds, None if isinstance(each, exp.Null) else each) for holds, each in bared]
 
     # keys
@@ -274,22 +270,15 @@ class Compiler:
                 f"{expression.this.sql()} is not a column",
                 hint="WIDTH_BUCKET takes a column and constants",
             )
-        least, most = ends(axis.attribute)
         low, high = (float(number(expression.args[word])) for word in ("min_value", "max_value"))
         count = number(expression.args["num_buckets"])
-        if not low < high or not isinstance(count, int) or count < 1:
+        if not low < high or not isinstance(count, int) or not 1 <= count <= limits.KEYED_VALUES:
             raise QueryError(
-                f"{expression.sql()} needs a lower end below its upper end and at least one bucket"
+                f"{expression.sql()} needs a lower end below its upper end and 1 to "
+                f"{limits.KEYED_VALUES:,} buckets"
             )
         edges = [low + (high - low) * place / count for place in range(count + 1)]
-        below = sum(edge <= least for edge in edges)
-        self.cuts.append(Cut(axis, np.zeros_like))
-        inside = (edge for edge in edges if least < edge <= most)
-        tests = [self._cut(comparison(axis, ">=", [edge])) for edge in inside]
-        return Key(
-            tuple(range(count + 2)),
-            lambda grid: sum((test(grid).astype(np.intp) for test in tests), grid.full(below)),
-        )
+        return Key(tuple(range(count + 2)), self._cut(buckets(axis, edges)))
 
     # numbers of a record
 
@@ -357,63 +346,65 @@ class Compiler:
         summed = [axis for axes, _, counted in self._sums if not counted for axis in axes]
         numbers = [axis for axis in summed if isinstance(axis.attribute, Numeric)]
         fine = max(numbers, key=lambda axis: axis.size, default=None)
-        if fine is not None and fine.size <= limits.SUMMED_VALUES:
-            fine = None
-        if fine is not None:
+        if fine is None or fine.size <= limits.SUMMED_VALUES:
+            fine, beside = None, ""
+        else:
+            beside = f" beside the sums of '{fine.name}'"
             self.cuts.append(Cut(fine, np.zeros_like))
         for axes, terms, _ in self._sums:
-            self._cut_values([axis for axis in axes if axis != fine], fine)
-            if fine in axes:  # whether it is a line shows without counting anything
-                try:
-                    terms(Grid.of(Cut(axis, np.zeros_like) for axis in axes), fine)
-                except NotLinearError:
-                    assert fine is not None
+            for axis in axes:
+                if axis != fine and axis.size > limits.COUNTED_VALUES:
                     raise QueryError(
-                        f"{expression.sql()} is not a·{fine.name} + b, and {fine.name} has too "
-                        "many values to count each",
-                        hint="sum the column itself, or CASE of its ranges",
-                    ) from None
-        return compute, fine
-
-    def _cut_values(self, axes: Sequence[AskedColumn], fine: AskedColumn | None) -> None:
-        """Cut numbers value by value, beside the one that is summed by its powers."""
-        for axis in axes:
-            if axis.size > limits.COUNTED_VALUES:
-                beside = "" if fine is None else f" beside the sums of '{fine.name}'"
+                        f"'{axis.name}' has too many values to count each{beside}",
+                        hint="ask for each on its own",
+                    )
+            self.cuts += [Cut.by_value(axis) for axis in axes if axis != fine]
+            if fine is None or fine not in axes:
+                continue
+            try:  # whether it is a line shows without counting anything
+                terms(Grid.of(Cut(axis, np.zeros_like) for axis in axes), fine)
+            except NotLinearError:
                 raise QueryError(
-                    f"'{axis.name}' has too many values to count each{beside}",
-                    hint="ask for each on its own",
-                )
-            self.cuts.append(Cut.by_value(axis))
+                    f"{expression.sql()} is not a·{fine.name} + b, and {fine.name} has too "
+                    "many values to count each",
+                    hint="sum the column itself, or CASE of its ranges",
+                ) from None
+        return compute, fine
 
     def _quantity(self, expression: exp.Expression) -> Compute:
         """An expression of aggregates and constants."""
         inner = bare(expression)
         if is_constant(inner):
             value = Quantity(float(number(inner)))
-            return lambda scope: value
+            return lambda sums: value
         if isinstance(inner, exp.WithinGroup | exp.Filter) and inner.find(*QUANTILES) is not None:
             raise _alone(inner)
         if isinstance(inner, exp.Filter):
             part, where = self._quantity(inner.this), self.condition(inner.expression.this)
-            return lambda scope: part(scope.within(where(scope.grid)))
+            return lambda sums: part(sums.within(where(sums.grid)))
         if isinstance(inner, exp.Window):
             return self._window(inner)
         if type(inner) in AGGREGATES:
             return self._aggregate(inner)
         if isinstance(inner, exp.Cast | exp.Round | exp.Floor | exp.Ceil):
-            _check_held(inner)
+            # A cast may change nothing; what would round an estimate is refused.
+            counted = isinstance(bare(inner.this), exp.Count)
+            kept = COUNTED_TYPES if counted else ("DOUBLE",)
+            if not isinstance(inner, exp.Cast) or inner.to.this.name not in kept:
+                raise QueryError(
+                    f"{inner.sql()} would round an estimate",
+                    hint="leave it out: rounding is for display",
+                )
             return self._quantity(inner.this)
-        if isinstance(inner, exp.Neg | exp.Sqrt | exp.Nullif):
-            part = self._quantity(inner.this)
-            if isinstance(inner, exp.Nullif) and constant(inner.expression) != 0:
-                raise QueryError(f"{inner.sql()} is answered for 0 only")
-            change = CHANGES[type(inner)]
-            return lambda scope: change(part(scope))
+        if isinstance(inner, exp.Nullif) and constant(inner.expression) != 0:
+            raise QueryError(f"{inner.sql()} is answered for 0 only")
+        if type(inner) in CHANGES:
+            part, change = self._quantity(inner.this), CHANGES[type(inner)]
+            return lambda sums: change(part(sums))
         if type(inner) in JOINS:
             join = JOINS[type(inner)]
             left, right = self._quantity(inner.this), self._quantity(inner.expression)
-            return lambda scope: join(left(scope), right(scope))
+            return lambda sums: join(left(sums), right(sums))
         raise QueryError(
             f"{inner.sql()} is not an aggregate that can be answered",
             hint=f"{WORDS}, and arithmetic of these",
@@ -432,39 +423,33 @@ class Compiler:
                 raise QueryError(f"PARTITION BY {key.sql()} is not in GROUP BY")
         places = tuple(self.keys.index(key) for key in partition)
         part = self._quantity(inner)
-        return lambda scope: part(scope.everyone(places))
+        return lambda sums: part(sums.everyone(places))
 
     def _aggregate(self, expression: exp.Expression) -> Compute:
         aggregate = AGGREGATES[type(expression)]
         if aggregate.formula is None:
             raise _alone(expression)
         formula = aggregate.formula
+        arguments = [expression.this, expression.args.get("expression")][: aggregate.numbers]
+        numbers = [self._number(each) for each in arguments]
         if isinstance(expression, exp.CountIf):
             numbers = [self._truth(expression.this)]
         elif isinstance(expression, exp.Count):
-            numbers = self._counted(expression)
-        else:
-            arguments = [expression.this, expression.args.get("expression")][: aggregate.numbers]
-            numbers = [self._number(each) for each in arguments]
-        return lambda scope: formula(
-            GroupSums(scope, tuple(scope.sheet.tables.terms(each) for each in numbers))
-        )
-
-    def _counted(self, expression: exp.Count) -> list[Number]:
-        """COUNT of a column or a constant counts every record; that of a CASE those with a
-        result.
-        """
-        counted = expression.this
-        if counted is None or isinstance(bare(counted), exp.Star) or is_constant(counted):
-            return []
-        if isinstance(bare(counted), exp.Case):
-            return [self._number(counted, counted=True)]
-        if column_of(counted, self.domain) is None:
-            raise QueryError(
-                f"{expression.sql()} counts neither rows, a column, nor a CASE",
-                hint="use COUNT(*), or COUNT_IF for a condition",
-            )
-        return []
+            # Of a column or a constant it counts every record; of a CASE those with a result.
+            counted = expression.this and bare(expression.this)
+            if isinstance(counted, exp.Case):
+                numbers = [self._number(counted, counted=True)]
+            elif not (
+                counted is None
+                or isinstance(counted, exp.Star)
+                or is_constant(counted)
+                or column_of(counted, self.domain) is not None
+            ):
+                raise QueryError(
+                    f"{expression.sql()} counts neither rows, a column, nor a CASE",
+                    hint="use COUNT(*), or COUNT_IF for a condition",
+                )
+        return lambda sums: formula(sums.over(numbers))
 
     # quantiles
 
@@ -519,20 +504,9 @@ def _chosen(parts: Sequence[tuple[Mask, Terms]], grid: Grid) -> Terms:
         present = present | here
         if terms.slope is not None:
             slope = slope + np.where(here, terms.slope, 0.0)
-    kind = max((terms.kind for _, terms in parts), key=lambda kind: kind.value, default=Kind.WHOLE)
+    kind = max((terms.kind for _, terms in parts), default=Kind.WHOLE)
     moving = any(terms.slope is not None for _, terms in parts)
     return Terms(start, kind, slope if moving else None, present)
-
-
-def _check_held(expression: exp.Expression) -> None:
-    """Refuse what would round an estimate; a cast may change nothing."""
-    counted = isinstance(bare(expression.this), exp.Count)
-    kept = COUNTED_TYPES if counted else ("DOUBLE",)
-    if not isinstance(expression, exp.Cast) or expression.to.this.name not in kept:
-        raise QueryError(
-            f"{expression.sql()} would round an estimate",
-            hint="leave it out: rounding is for display",
-        )
 
 
 def _alone(expression: exp.Expression) -> QueryError:

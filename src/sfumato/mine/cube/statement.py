@@ -1,11 +1,11 @@
 """The SQL that can be answered from counts: one SELECT of aggregates over one table, or over a
-filter of it by WITH; everything else is refused by name.
+filter of it by WITH; everything else is refused by name, so that nothing is passed over in silence.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -17,10 +17,85 @@ from sqlglot.errors import ParseError, TokenError
 
 from sfumato.errors import QueryError, listing
 from sfumato.mine import limits
-from sfumato.mine.cube.accepted import NAMES, check, known_as
-from sfumato.mine.cube.aggregates import AGGREGATES, KINDS, QUANTILES, is_aggregate
-from sfumato.mine.cube.expressions import bare
+from sfumato.mine.cube.aggregates import AGGREGATES, KINDS, QUANTILES, WORDS, is_aggregate
+from sfumato.mine.cube.numbers import bare
 
+PAIR, ALONE = ("this", "expression"), ("this",)
+# Every kind of node and every argument of it that is understood, by name.
+ACCEPTED: dict[type[exp.Expression], tuple[str, ...]] = {
+    exp.Select: (
+        *("expressions", "from_", "from", "with_", "with", "where", "group", "having"),
+        *("order", "limit", "offset"),
+    ),
+    exp.With: ("expressions",),
+    exp.CTE: ("this", "alias"),
+    exp.Table: ("this", "db", "alias"),
+    exp.Group: ("expressions", "rollup", "cube", "grouping_sets", "all"),
+    **dict.fromkeys((exp.Rollup, exp.Cube, exp.GroupingSets), ("expressions",)),
+    **dict.fromkeys((exp.Order, exp.Tuple), ("expressions",)),
+    exp.Ordered: ("this", "desc", "nulls_first"),
+    **dict.fromkeys((exp.Limit, exp.Offset), ("expression",)),
+    exp.Alias: ("this", "alias"),
+    exp.Column: ("this", "table"),
+    exp.Identifier: ("this", "quoted"),
+    exp.Literal: ("this", "is_string"),
+    **dict.fromkeys((exp.Star, exp.Null), ()),
+    **dict.fromkeys((exp.From, exp.TableAlias, exp.Where, exp.Having), ALONE),
+    **dict.fromkeys((exp.Var, exp.Boolean, exp.Paren, exp.Not, exp.DataTypeParam), ALONE),
+    **dict.fromkeys((exp.And, exp.Or, exp.Is, exp.Escape, exp.Filter, exp.WithinGroup), PAIR),
+    **dict.fromkeys((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE), PAIR),
+    exp.Between: ("this", "low", "high"),
+    exp.In: ("this", "expressions"),
+    **dict.fromkeys((exp.Like, exp.ILike), ("this", "expression", "negate")),
+    exp.Case: ("this", "ifs", "default"),
+    exp.If: ("this", "true", "false"),
+    exp.Cast: ("this", "to"),
+    exp.DataType: ("this", "expressions"),
+    **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.IntDiv, exp.Mod, exp.Pow, exp.Nullif), PAIR),
+    exp.Div: ("this", "expression", "safe"),  # a quotient by 0 is NULL here in any case
+    **dict.fromkeys((exp.Neg, exp.Abs, exp.Floor, exp.Ceil, exp.Sqrt), ALONE),
+    exp.Round: ("this", "decimals"),
+    exp.WidthBucket: ("this", "min_value", "max_value", "num_buckets"),
+    exp.Window: ("this", "partition_by", "over"),
+    exp.Anonymous: ("this", "expressions"),
+    **{kind: aggregate.arguments for kind, aggregate in AGGREGATES.items()},
+}
+# Functions that are known though the parser does not know them, with what they stand for and how
+# many arguments it takes.
+ANONYMOUS: dict[str, tuple[type[exp.Expression], int]] = {
+    "MEAN": (exp.Avg, 1),
+    "PERCENTILE": (exp.PercentileCont, 2),
+}
+
+ONE_SELECT = "ask one SELECT of aggregates at a time"
+EXTREME = "an extreme is one person's value; use PERCENTILE_CONT"
+NAMES: dict[type[exp.Expression], tuple[str, str]] = {
+    exp.Join: (
+        "a join",
+        "put the columns into one table before they are perturbed, or join releases on a key in "
+        "Python",
+    ),
+    exp.Subquery: (
+        "a subquery",
+        "write its condition in WHERE, or WITH s AS (SELECT * FROM t WHERE …) SELECT … FROM s",
+    ),
+    exp.Union: ("a UNION", "ask one SELECT at a time"),
+    exp.Values: ("VALUES", "the rows are those of the release; write FROM t"),
+    exp.Window: ("a window function", "use GROUP BY, CUBE, ROLLUP, or SUM(COUNT(*)) OVER ()"),
+    exp.Distinct: ("DISTINCT", "use GROUP BY and COUNT(*)"),
+    exp.Max: ("MAX", EXTREME),
+    exp.Min: ("MIN", EXTREME),
+    exp.TableSample: ("a sample", "all reports are counted at once; leave it out"),
+    exp.LimitOptions: ("LIMIT with a percentage or ties", "LIMIT takes a whole number"),
+    exp.Fetch: ("FETCH", "use LIMIT"),
+    exp.TryCast: ("TRY_CAST", "use CAST where it leaves the values as they are"),
+    exp.Trunc: ("TRUNC", "use FLOOR or CEIL"),
+    exp.Null: (
+        "NULL",
+        "perturbed records have no nulls: ask for the value that stands for a missing one "
+        "(describe lists them)",
+    ),
+}
 FILE_NAME = re.compile(r"[/\\.:*?]")  # a name with one of these is that of a file
 SCHEMAS = ("main", "public")
 FILTER_CLAUSES = {"expressions", "from_", "where"}
@@ -52,7 +127,7 @@ class Order:
 @dataclass(frozen=True)
 class Query:
     """A parsed question: what to compute, for which rows, by which groups, and how to list the
-    answer.
+    answer. Names of outputs are replaced by what they stand for, and so are their numbers.
     """
 
     outputs: tuple[Output, ...]
@@ -70,6 +145,8 @@ def parse(sql: str, names: Sequence[str] = ()) -> Query:
     is named.
 
     `names` are the columns as the domain spells them; the question may spell them in other cases.
+    A question is remembered, since to read it costs as much as to answer it from counts that are
+    known; nobody changes a tree once it is read.
 
     >>> parsed = parse("SELECT SEX, COUNT(*) FROM t GROUP BY sex", ["sex"])
     >>> [output.name for output in parsed.outputs]
@@ -81,9 +158,6 @@ def parse(sql: str, names: Sequence[str] = ()) -> Query:
 
 @lru_cache(limits.REMEMBERED)
 def _read(sql: str, names: tuple[str, ...]) -> Query:
-    """The question of a text: remembered, since to read it costs as much as to answer it from
-    counts that are known. Nobody changes a tree once it is read.
-    """
     select = _spelt(_flattened(_parsed(sql), names), names)
     _check_clauses(select)
     outputs = _outputs(select)
@@ -91,6 +165,13 @@ def _read(sql: str, names: tuple[str, ...]) -> Query:
     if not any(is_aggregate(output.expression) for output in outputs) and not keys:
         raise QueryError("this selects rows, and a perturbed table has none to show", hint=ROWS)
     where, having = select.args.get("where"), select.args.get("having")
+    counts = []
+    for word in ("limit", "offset"):
+        clause: Any = select.args.get(word)
+        value = None if clause is None else clause.expression
+        if value is not None and not (value.is_int and value.name.isdigit()):
+            raise QueryError(f"{clause.sql().strip()} needs a whole number")
+        counts.append(None if value is None else int(value.name))
     return Query(
         outputs,
         where.this if where else None,
@@ -98,29 +179,59 @@ def _read(sql: str, names: tuple[str, ...]) -> Query:
         sets,
         _unnamed(having.this, outputs) if having else None,
         tuple(_orders(select.args.get("order"), outputs)),
-        _number(select.args.get("limit")),
-        _number(select.args.get("offset")) or 0,
+        counts[0],
+        counts[1] or 0,
     )
 
 
-def _parsed(sql: str) -> exp.Select:
-    if len(sql) > limits.LETTERS:
-        raise QueryError(f"this SQL has {len(sql):,} letters; at most {limits.LETTERS:,} are read")
-    try:
-        statements = [
-            statement for statement in sqlglot.parse(sql, read="duckdb") if statement is not None
-        ]
-    except (ParseError, TokenError) as error:
-        raise QueryError(_where(sql, error)) from None
-    if len(statements) != 1:
-        raise QueryError(f"one SELECT is answered at a time; found {len(statements)} statements")
-    statement = statements[0]
-    if isinstance(statement, exp.SetOperation):
-        raise QueryError("a UNION cannot be answered", hint=NAMES[exp.Union][1])
-    if not isinstance(statement, exp.Select):
-        raise QueryError(f"only SELECT is answered; found {statement.key.upper()}")
-    check(_nodes(statement))
-    return statement
+# What is understood.
+
+
+def check(nodes: Iterable[Any]) -> None:
+    """Refuse a statement among whose nodes is anything which is not understood, by name."""
+    for node in nodes:
+        unknown = isinstance(node, exp.Anonymous) and known_as(node) is None
+        if type(node) not in ACCEPTED or unknown:
+            raise refusal(node)
+        for argument, value in node.args.items():
+            empty = value is None or value is False or value == "" or value == []
+            if empty or argument in ACCEPTED[type(node)]:
+                continue
+            inner = value[0] if isinstance(value, list) else value
+            if isinstance(inner, exp.Expression) and type(inner) not in ACCEPTED:
+                raise refusal(inner)
+            if isinstance(node, exp.Window):
+                raise refusal(node)
+            word = argument.strip("_").replace("_", " ").upper()
+            owner = "" if isinstance(node, exp.Select) else f" in {_name(node)}"
+            raise QueryError(f"{word}{owner} cannot be answered from counts", hint="leave it out")
+
+
+def refusal(node: exp.Expression) -> QueryError:
+    """The error for a node that is not understood where it stands."""
+    name, hint = NAMES.get(type(node), (None, None))
+    if name is None and isinstance(node, exp.Query):
+        name, hint = "a query within a query", ONE_SELECT
+    if name is None and isinstance(node, exp.AggFunc | exp.Anonymous):
+        hint = f"the aggregates that are answered: {WORDS}"
+    return QueryError(f"{name or _name(node)} cannot be answered from counts", hint=hint)
+
+
+def _name(node: exp.Expression) -> str:
+    """What SQL calls a node."""
+    if isinstance(node, exp.Anonymous):
+        return str(node.this).upper()
+    if isinstance(node, exp.Func) and type(node) is not exp.Func:
+        return node.sql_name()
+    return node.key.upper()
+
+
+def known_as(node: exp.Anonymous) -> exp.Expression | None:
+    """What stands for a function that the parser does not know; None for one that nobody knows."""
+    kind, arguments = ANONYMOUS.get(str(node.this).upper(), (exp.Anonymous, -1))
+    if len(node.expressions) != arguments:
+        return None
+    return kind(**dict(zip(AGGREGATES[kind].arguments, node.expressions, strict=True)))
 
 
 def _nodes(statement: exp.Expression) -> list[Any]:
@@ -136,6 +247,55 @@ def _nodes(statement: exp.Expression) -> list[Any]:
         if depth > limits.DEPTH:
             raise QueryError(TOO_DEEP, hint=MANY)
     return nodes
+
+
+def _parsed(sql: str) -> exp.Select:
+    """The one SELECT of a text, made of what is understood alone."""
+    if len(sql) > limits.LETTERS:
+        raise QueryError(f"this SQL has {len(sql):,} letters; at most {limits.LETTERS:,} are read")
+    try:
+        statements = [each for each in sqlglot.parse(sql, read="duckdb") if each is not None]
+    except (ParseError, TokenError) as error:
+        facts = (getattr(error, "errors", None) or [{}])[0]
+        where = f": {str(error).splitlines()[0]}"
+        if facts.get("line") is not None:
+            reason = str(facts.get("description") or "").split(".")[0].strip()
+            where = f" at line {facts['line']}, column {facts['col']}, near '{facts['highlight']}'"
+            where += f": {reason}" if reason else ""
+        raise QueryError(f"this SQL does not parse{where}") from None
+    if len(statements) != 1:
+        raise QueryError(f"one SELECT is answered at a time; found {len(statements)} statements")
+    statement = statements[0]
+    if isinstance(statement, exp.SetOperation):
+        raise QueryError("a UNION cannot be answered", hint=NAMES[exp.Union][1])
+    if not isinstance(statement, exp.Select):
+        raise QueryError(f"only SELECT is answered; found {statement.key.upper()}")
+    check(_nodes(statement))
+    return statement
+
+
+def _check_clauses(select: exp.Select) -> None:
+    """Refuse what is known, but not where it stands."""
+    for node in _nodes(select):
+        if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
+            raise QueryError(
+                "SELECT * selects rows, and a perturbed table has none to show", hint=ROWS
+            )
+        place = (type(node.parent), node.arg_key)
+        if isinstance(node, exp.Null) and place not in RESULTS:
+            raise QueryError("NULL cannot be answered from counts", hint=NAMES[exp.Null][1])
+        if isinstance(node, exp.Rollup) and not node.expressions:
+            raise QueryError("WITH ROLLUP is not understood", hint="write GROUP BY ROLLUP (…)")
+    for clause in ("where", "group", "having"):
+        found = select.args.get(clause)
+        held = () if found is None else _nodes(found)
+        if any(isinstance(node, exp.Window) for node in held):
+            raise QueryError(f"{clause.upper()} cannot use a window function")
+        if clause == "where" and any(isinstance(node, KINDS) for node in held):
+            raise QueryError("WHERE cannot use an aggregate", hint="use HAVING")
+
+
+# One table, and its columns as the domain spells them.
 
 
 def _flattened(select: exp.Select, names: Sequence[str]) -> exp.Select:
@@ -211,36 +371,7 @@ def _alike(name: str, names: Iterable[str]) -> str | None:
     return name if name in alike else alike[0] if len(alike) == 1 else None
 
 
-def _where(sql: str, error: Any) -> str:
-    facts = (getattr(error, "errors", None) or [{}])[0]
-    line, column, near = facts.get("line"), facts.get("col"), facts.get("highlight")
-    if line is None:
-        return f"this SQL does not parse: {str(error).splitlines()[0]}"
-    reason = str(facts.get("description") or "").split(".")[0].strip()
-    return f"this SQL does not parse at line {line}, column {column}, near '{near}'" + (
-        f": {reason}" if reason else ""
-    )
-
-
-def _check_clauses(select: exp.Select) -> None:
-    """Refuse what is known, but not where it stands."""
-    for node in _nodes(select):
-        if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
-            raise QueryError(
-                "SELECT * selects rows, and a perturbed table has none to show", hint=ROWS
-            )
-        place = (type(node.parent), node.arg_key)
-        if isinstance(node, exp.Null) and place not in RESULTS:
-            raise QueryError("NULL cannot be answered from counts", hint=NAMES[exp.Null][1])
-        if isinstance(node, exp.Rollup) and not node.expressions:
-            raise QueryError("WITH ROLLUP is not understood", hint="write GROUP BY ROLLUP (…)")
-    for clause in ("where", "group", "having"):
-        found = select.args.get(clause)
-        held = () if found is None else _nodes(found)
-        if any(isinstance(node, exp.Window) for node in held):
-            raise QueryError(f"{clause.upper()} cannot use a window function")
-        if clause == "where" and any(isinstance(node, KINDS) for node in held):
-            raise QueryError("WHERE cannot use an aggregate", hint="use HAVING")
+# What is selected, grouped and sorted by.
 
 
 def _outputs(select: exp.Select) -> tuple[Output, ...]:
@@ -259,20 +390,18 @@ def _outputs(select: exp.Select) -> tuple[Output, ...]:
 
 
 def _default_name(expression: exp.Expression) -> str:
-    if isinstance(expression, exp.Column):
-        return expression.name
+    """An aggregate with its columns (avg_age), count, or the expression itself."""
     aggregate = expression.find(*KINDS)
-    if aggregate is None or (
-        aggregate.parent is not None
-        and not isinstance(aggregate.parent, exp.Select | exp.Filter | exp.WithinGroup)
+    around = None if aggregate is None else aggregate.parent
+    if aggregate is None or not isinstance(
+        around, exp.Select | exp.Filter | exp.WithinGroup | None
     ):
-        return expression.sql(dialect="duckdb").lower()
+        return str(expression.sql(dialect="duckdb").lower())
     word = AGGREGATES[type(aggregate)].word.lower()
-    columns = dict.fromkeys(column.name for column in aggregate.find_all(exp.Column))
-    if isinstance(aggregate.parent, exp.WithinGroup):
-        columns = dict.fromkeys(column.name for column in aggregate.parent.find_all(exp.Column))
     if isinstance(aggregate, exp.Count | exp.CountIf):
         return word
+    held = around if isinstance(around, exp.WithinGroup) else aggregate
+    columns = dict.fromkeys(column.name for column in held.find_all(exp.Column))
     shares = [each.name for each in aggregate.find_all(exp.Literal)]
     return "_".join((word, *(shares if isinstance(aggregate, QUANTILES) else ()), *columns))
 
@@ -285,8 +414,7 @@ def _groups(
     """
     if select.args.get("group") is None:
         return (), ((),)
-    meant = [output for output in outputs if output.name not in names]
-    group = _unnamed(select.args["group"], meant)
+    group = _unnamed(select.args["group"], [each for each in outputs if each.name not in names])
     parts = list(group.expressions)
     for word in ("rollup", "cube", "grouping_sets"):
         parts += group.args.get(word) or []
@@ -307,42 +435,38 @@ def _groups(
 
     crossed: list[tuple[int, ...]] = [()]
     for part in parts:
-        choices = _choices(part, place)
+        if isinstance(part, exp.GroupingSets):
+            sets = (e.expressions if isinstance(e, exp.Tuple) else [e] for e in part.expressions)
+            choices = [tuple(map(place, each)) for each in sets]
+        elif isinstance(part, exp.Rollup | exp.Cube):
+            places = [place(entry) for entry in part.expressions]
+            lengths = range(len(places), -1, -1)
+            choices = [tuple(places[:length]) for length in lengths]
+            if isinstance(part, exp.Cube):
+                _check_cube(len(places))
+                choices = [each for length in lengths for each in combinations(places, length)]
+        else:
+            choices = [(place(part),)]
         crossed = [(*chosen, *more) for chosen in crossed for more in choices]
     return tuple(keys), tuple(tuple(sorted(set(chosen))) for chosen in crossed)
 
 
-def _choices(part: exp.Expression, place: Callable[[exp.Expression], int]) -> list[tuple[int, ...]]:
-    """The groupings that one part of GROUP BY asks for."""
-    if isinstance(part, exp.GroupingSets):
-        sets = [
-            each.expressions if isinstance(each, exp.Tuple) else [each] for each in part.expressions
-        ]
-        return [tuple(map(place, each)) for each in sets]
-    if not isinstance(part, exp.Rollup | exp.Cube):
-        return [(place(part),)]
-    places = [place(entry) for entry in part.expressions]
-    lengths = range(len(places), -1, -1)
-    if isinstance(part, exp.Rollup):
-        return [tuple(places[:length]) for length in lengths]
-    if len(places) > limits.CUBED:
+def _check_cube(columns: int) -> None:
+    if columns > limits.CUBED:
         raise QueryError(
-            f"CUBE of {len(places)} columns asks for 2^{len(places)} groupings; at most "
-            f"{limits.CUBED} columns are taken",
+            f"CUBE of {columns} columns asks for 2^{columns} groupings; at most {limits.CUBED} "
+            "columns are taken",
             hint="write the groupings that you need as GROUPING SETS (…)",
         )
-    return [chosen for length in lengths for chosen in combinations(places, length)]
 
 
-def _orders(order: Any, outputs: tuple[Output, ...]) -> Iterable[Order]:
+def _orders(order: Any, outputs: tuple[Output, ...]) -> Iterator[Order]:
     for ordered in order.expressions if order is not None else []:
         entries = [_unnamed(_numbered(ordered.this, outputs, "ORDER BY"), outputs)]
         if isinstance(ordered.this, exp.Var) and ordered.this.name.upper() == "ALL":
             entries = [output.expression for output in outputs]
-        for entry in entries:
-            yield Order(
-                entry, bool(ordered.args.get("desc")), bool(ordered.args.get("nulls_first"))
-            )
+        descends, nulls_first = (bool(ordered.args.get(word)) for word in ("desc", "nulls_first"))
+        yield from (Order(entry, descends, nulls_first) for entry in entries)
 
 
 def _numbered(entry: exp.Expression, outputs: tuple[Output, ...], clause: str) -> exp.Expression:
@@ -371,12 +495,3 @@ def _unnamed(expression: exp.Expression, outputs: Sequence[Output]) -> exp.Expre
         return exp.paren(meant[name].copy()) if node.parent is not None else meant[name].copy()
 
     return expression.transform(replaced)
-
-
-def _number(clause: Any) -> int | None:
-    if clause is None:
-        return None
-    number = clause.expression
-    if not isinstance(number, exp.Literal) or number.is_string or not number.name.isdigit():
-        raise QueryError(f"{clause.sql().strip()} needs a whole number")
-    return int(number.name)

@@ -13,7 +13,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from enum import Enum
+from enum import IntEnum
 from fractions import Fraction
 from typing import Any
 
@@ -23,7 +23,6 @@ from sqlglot import exp
 
 from sfumato.domain import Attribute, Category, Domain, Items, Numeric
 from sfumato.errors import QueryError
-from sfumato.mine.cube.aggregates import KINDS
 from sfumato.mine.cube.columns import AskedColumn, Codes, Mask
 
 Numbers = NDArray[Any]
@@ -32,9 +31,8 @@ WRITTEN_NUMBER = re.compile(r"[+-]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][+-]?\
 DIGITS = 9  # decimals of an exact number; what lies closer together is the same
 NEAR = 1e-9  # of a number: closer than this to a jump, but not on it, two engines may disagree
 EXACT = 2.0**53  # whole numbers beyond this are rounded
-Number = int | Fraction | float  # SQL's whole numbers, decimals and doubles
-
 DECIMAL_DIGITS = 38  # a literal with more is a double
+DECIMAL = (18, 3)  # the digits of a DECIMAL that states none, and those behind its point
 WHOLE_TYPES = {
     "TINYINT": (-(1 << 7), (1 << 7) - 1),
     "SMALLINT": (-(1 << 15), (1 << 15) - 1),
@@ -70,6 +68,9 @@ JOINED: dict[type[exp.Expression], Callable[[Any, Any], Any]] = {
 }
 
 
+# Constants: int, Fraction and float are SQL's whole numbers, decimals and doubles.
+
+
 def bare(expression: exp.Expression) -> exp.Expression:
     """An expression without the parentheses around it."""
     while isinstance(expression, exp.Paren):
@@ -81,7 +82,7 @@ def is_constant(expression: exp.Expression) -> bool:
     """Whether an expression has no column, so that it is the same for everyone."""
     if isinstance(expression, exp.Literal):  # most are
         return True
-    return expression.find(exp.Column, exp.Star, exp.Window, *KINDS) is None
+    return expression.find(exp.Column, exp.Star, exp.Window, exp.AggFunc) is None
 
 
 def is_number(value: Any) -> bool:
@@ -102,7 +103,7 @@ def constant(expression: exp.Expression) -> Any:
     if isinstance(inner, exp.Boolean):
         return bool(inner.this)
     if isinstance(inner, exp.Literal):
-        return inner.name if inner.is_string else _literal(inner)
+        return inner.name if inner.is_string else _literal(inner.name)
     if inner.find(exp.Column) is not None:
         raise QueryError(
             f"{inner.sql()} is compared with another column",
@@ -110,8 +111,15 @@ def constant(expression: exp.Expression) -> Any:
         )
     if isinstance(inner, exp.Neg):
         return -number(inner.this)
-    if isinstance(inner, exp.Cast):
-        return _cast(inner)
+    if isinstance(inner, exp.Cast):  # of what it leaves as it is: engines round in their own ways
+        value, kind = constant(inner.this), inner.to.this.name
+        if isinstance(value, str) and kind in ("TEXT", "VARCHAR"):
+            return value
+        if not is_number(value) or not keeps(inner.to, [value]):
+            raise QueryError(
+                f"{inner.sql()} changes {inner.this.sql()}", hint="write the value that is meant"
+            )
+        return float(value) if kind in ("DOUBLE", "FLOAT") else value
     if type(inner) in COMPARISONS:
         return compare(COMPARISONS[type(inner)], constant(inner.this), constant(inner.expression))
     if isinstance(inner, exp.Add | exp.Sub | exp.Mul | exp.Div | exp.IntDiv | exp.Mod | exp.Pow):
@@ -127,36 +135,17 @@ def number(expression: exp.Expression) -> Any:
     return value
 
 
-def _literal(literal: exp.Literal) -> Number:
-    text = literal.name
+def _literal(text: str) -> int | Fraction | float:
+    if text.isdigit():
+        return int(text)
+    digits = sum(letter.isdigit() for letter in text)
     try:
-        if text.isdigit():
-            return int(text)
-        digits = sum(letter.isdigit() for letter in text)
-        if "e" in text.lower() or digits > DECIMAL_DIGITS:
-            return _finite(float(text))
-        return Fraction(text)
+        value = float(text)
+        if not math.isfinite(value):
+            raise OverflowError
+        return value if "e" in text.lower() or digits > DECIMAL_DIGITS else Fraction(text)
     except (ValueError, OverflowError):
         raise QueryError(f"{text} is not a number that is read here") from None
-
-
-def _finite(value: float) -> float:
-    if not math.isfinite(value):
-        raise OverflowError
-    return value
-
-
-def _cast(expression: exp.Cast) -> Any:
-    """A constant that a cast leaves as it is; SQL rounds the others, each engine in its own way."""
-    value = constant(expression.this)
-    if isinstance(value, str) and expression.to.this.name in ("TEXT", "VARCHAR"):
-        return value
-    if not is_number(value) or not keeps(expression.to, [value]):
-        raise QueryError(
-            f"{expression.sql()} changes {expression.this.sql()}",
-            hint="write the value that is meant",
-        )
-    return float(value) if expression.to.this.name in ("DOUBLE", "FLOAT") else value
 
 
 def keeps(to: exp.DataType, values: Iterable[Any]) -> bool:
@@ -170,24 +159,24 @@ def keeps(to: exp.DataType, values: Iterable[Any]) -> bool:
         low, high = WHOLE_TYPES[kind]
         return all(value == math.floor(value) and low <= value <= high for value in values)
     if kind == "DECIMAL":
-        width, scale = (int(part.this.name) for part in (*to.expressions, *_DEFAULTS)[:2])
+        stated = tuple(int(part.this.name) for part in to.expressions)
+        width, scale = (*stated, *DECIMAL[len(stated) :])[:2]
         limit = Fraction(10) ** (width - scale)
         exact = (Fraction(value) for value in values)
         return all((each * 10**scale).denominator == 1 and abs(each) < limit for each in exact)
     return False
 
 
-_DEFAULTS = exp.DataType.build("DECIMAL(18, 3)").expressions
-
-
-def _folded(expression: exp.Expression) -> Number:
+def _folded(expression: exp.Expression) -> int | Fraction | float:
     """Arithmetic of two constants: doubles where one is or a quotient makes one, else exact."""
     left, right = number(expression.this), number(expression.expression)
     try:
-        if isinstance(expression, exp.Div):
-            return _finite(float(left) / float(right))
-        if isinstance(expression, exp.Pow):
-            return _finite(math.pow(left, right))
+        if isinstance(expression, exp.Div | exp.Pow):
+            power = isinstance(expression, exp.Pow)
+            value = math.pow(left, right) if power else float(left) / float(right)
+            if not math.isfinite(value):
+                raise OverflowError
+            return value
         if isinstance(expression, exp.IntDiv | exp.Mod):
             if not isinstance(left, int) or not isinstance(right, int):
                 raise QueryError(f"{expression.sql()} is answered for whole numbers only")
@@ -211,13 +200,22 @@ def compare(sign: str, left: Any, right: Any) -> bool | None:
     return bool(HOLDS[sign](left, right))
 
 
-class Kind(Enum):
+# Numbers of a record.
+
+
+class Kind(IntEnum):
     """How a number is held: what rounding it has been through."""
 
     WHOLE = 0
     DECIMAL = 1
     DOUBLE = 2
     STEPPED = 3  # of a column in steps: a decimal here, a double there
+
+
+class NotLinearError(Exception):
+    """A number that is no line in the column that is too fine to be cut; refused in the
+    caller's words.
+    """
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,11 +229,11 @@ class Terms:
     slope: Numbers | None = None
     present: Mask | None = None
 
-    def _like(self, other: Terms, start: Numbers, slope: Numbers | None) -> Terms:
+    def _with(self, other: Terms, start: Numbers, slope: Numbers | None) -> Terms:
         """A number made of two: NULL where one is, decimals as they are written, whole numbers
         refused where they would be rounded.
         """
-        kind = max(self.kind, other.kind, key=lambda kind: kind.value)
+        kind = max(self.kind, other.kind)
         if kind is Kind.DECIMAL:
             start = np.round(start, DIGITS)
         if kind is Kind.WHOLE and np.abs(start).max(initial=0.0) > EXACT:
@@ -247,7 +245,7 @@ class Terms:
         slope = self.slope
         if other.slope is not None:
             slope = sign * other.slope if slope is None else slope + sign * other.slope
-        return self._like(other, self.start + sign * other.start, slope)
+        return self._with(other, self.start + sign * other.start, slope)
 
     def times(self, other: Terms) -> Terms:
         """The product; at most one of the two may vary with x."""
@@ -255,7 +253,7 @@ class Terms:
         if fixed.slope is not None:
             raise NotLinearError
         slope = None if moving.slope is None else moving.slope * fixed.start
-        return self._like(other, self.start * other.start, slope)
+        return self._with(other, self.start * other.start, slope)
 
     def over(self, other: Terms) -> Terms:
         """The quotient, which is a double."""
@@ -264,6 +262,11 @@ class Terms:
             return found
         with np.errstate(divide="ignore", invalid="ignore"):
             return replace(found, slope=self.slope / other.start)
+
+    def negative(self) -> Terms:
+        """The number with the other sign."""
+        slope = None if self.slope is None else -self.slope
+        return replace(self, start=-self.start, slope=slope)
 
     def mapped(self, function: Callable[..., Numbers], kind: Kind, *others: Terms) -> Terms:
         """Some function of the number and others, none of which may vary with x."""
@@ -278,8 +281,18 @@ class Terms:
 
     def as_double(self, *others: Terms) -> Kind:
         """How a double computed from the number, and others, is held."""
-        stepped = any(each.kind is Kind.STEPPED for each in (self, *others))
-        return Kind.STEPPED if stepped else Kind.DOUBLE
+        return max(Kind.DOUBLE, *(each.kind for each in (self, *others)))
+
+    def check_clear(self, marks: Numbers) -> None:
+        """Refuse where a double and a decimal of the same column would fall on different sides."""
+        if self.kind is not Kind.STEPPED:
+            return
+        away = np.abs(self.start - marks)
+        if ((away > 0) & (away < NEAR * np.maximum(1.0, np.abs(marks)))).any():
+            raise QueryError(
+                "this depends on how fractions are rounded on the way",
+                hint="compare the column itself with a constant",
+            )
 
 
 def _both(first: Mask | None, second: Mask | None) -> Mask | None:
@@ -288,13 +301,7 @@ def _both(first: Mask | None, second: Mask | None) -> Mask | None:
     return first & second
 
 
-class NotLinearError(Exception):
-    """A number that is no line in the column that is too fine to be cut; refused in the
-    caller's words.
-    """
-
-
-def axis_numbers(axis: AskedColumn, codes: Codes) -> Terms:
+def axis_numbers(axis: AskedColumn, codes: Codes, what: str = "sum or average") -> Terms:
     """The numbers that codes of a column stand for; a category counts where all its values are
     numbers.
     """
@@ -305,7 +312,7 @@ def axis_numbers(axis: AskedColumn, codes: Codes) -> Terms:
     if isinstance(attribute, Items):
         return Terms(np.asarray(codes, dtype=np.float64))
     if isinstance(attribute, Category):
-        values = label_numbers(attribute, "sum or average")
+        values = label_numbers(attribute, what)
         kind = Kind.WHOLE if all(value.denominator == 1 for value in values) else Kind.DECIMAL
         return Terms(np.array([float(value) for value in values])[codes], kind)
     raise QueryError(
@@ -339,17 +346,16 @@ def evaluated(expression: exp.Expression, columns: Mapping[str, Terms]) -> Terms
         value = number(inner)
         kinds = {int: Kind.WHOLE, Fraction: Kind.DECIMAL, float: Kind.DOUBLE}
         return Terms(np.asarray(float(value)), kinds[type(value)])
+    first = evaluated(inner.this, columns)
     if isinstance(inner, exp.Cast):  # it was checked to leave the numbers alone
-        terms, to = evaluated(inner.this, columns), inner.to.this.name
-        kind = {"DOUBLE": Kind.DOUBLE, "DECIMAL": Kind.DECIMAL}.get(to, Kind.WHOLE)
-        return terms if terms.kind is Kind.STEPPED else replace(terms, kind=kind)
+        kind = {"DOUBLE": Kind.DOUBLE, "DECIMAL": Kind.DECIMAL}.get(inner.to.this.name, Kind.WHOLE)
+        return first if first.kind is Kind.STEPPED else replace(first, kind=kind)
     if isinstance(inner, exp.Round):
         decimals = inner.args.get("decimals")
-        return _rounded(evaluated(inner.this, columns), 0 if decimals is None else number(decimals))
+        return _rounded(first, 0 if decimals is None else number(decimals))
     if type(inner) in UNARY:
-        return UNARY[type(inner)](evaluated(inner.this, columns))
-    sides = (evaluated(part, columns) for part in (inner.this, inner.expression))
-    return BINARY[type(inner)](*sides)
+        return UNARY[type(inner)](first)
+    return BINARY[type(inner)](first, evaluated(inner.expression, columns))
 
 
 def _whole(function: Callable[[Numbers, Numbers], Numbers]) -> Callable[[Terms, Terms], Terms]:
@@ -369,68 +375,52 @@ def _jump(function: Callable[[Numbers], Numbers]) -> Callable[[Terms], Terms]:
 
     def computed(terms: Terms) -> Terms:
         if terms.slope is None:
-            check_clear(terms, np.rint(terms.start))
+            terms.check_clear(np.rint(terms.start))
         return terms.mapped(function, Kind.WHOLE if terms.kind is Kind.WHOLE else Kind.DOUBLE)
 
     return computed
-
-
-def _negative(terms: Terms) -> Terms:
-    slope = None if terms.slope is None else -terms.slope
-    return replace(terms, start=-terms.start, slope=slope)
 
 
 def _rounded(terms: Terms, decimals: Any) -> Terms:
     """Halves away from zero, as SQL rounds."""
     if decimals != int(decimals) or abs(decimals) > DIGITS:
         raise QueryError(f"ROUND to {decimals} digits is not answered")
-    scale = 10.0 ** abs(int(decimals))
-    moved = terms.start * scale if decimals > 0 else terms.start / scale
-    check_clear(replace(terms, start=moved), np.floor(moved) + 0.5)
+    power = 10.0 ** abs(int(decimals))
+
+    def moved(values: Numbers, *, up: bool) -> Numbers:  # by as many digits, or back
+        return values * power if (decimals > 0) == up else values / power
+
+    shifted = moved(terms.start, up=True)
+    replace(terms, start=shifted).check_clear(np.floor(shifted) + 0.5)
 
     def rounded(values: Numbers) -> Numbers:
-        moved = values * scale if decimals > 0 else values / scale
+        far = moved(values, up=True)
         if terms.kind is Kind.DECIMAL:
-            moved = np.round(moved, DIGITS)
-        whole = np.trunc(moved) + np.copysign(np.abs(moved - np.trunc(moved)) >= 0.5, moved)
-        return whole / scale if decimals > 0 else whole * scale
+            far = np.round(far, DIGITS)
+        whole = np.trunc(far) + np.copysign(np.abs(far - np.trunc(far)) >= 0.5, far)
+        return moved(whole, up=False)
 
-    kind = Kind.DOUBLE if terms.kind is Kind.STEPPED else terms.kind
-    return terms.mapped(rounded, kind)
-
-
-def check_clear(terms: Terms, marks: Numbers) -> None:
-    """Refuse where a double and a decimal of the same column would fall on different sides."""
-    if terms.kind is not Kind.STEPPED:
-        return
-    away = np.abs(terms.start - marks)
-    if ((away > 0) & (away < NEAR * np.maximum(1.0, np.abs(marks)))).any():
-        raise QueryError(
-            "this depends on how fractions are rounded on the way",
-            hint="compare the column itself with a constant",
-        )
+    return terms.mapped(rounded, min(terms.kind, Kind.DOUBLE))
 
 
 UNARY: dict[type[exp.Expression], Callable[[Terms], Terms]] = {
-    exp.Neg: _negative,
+    exp.Neg: Terms.negative,
     exp.Abs: lambda terms: terms.mapped(np.abs, terms.kind),
     exp.Floor: _jump(np.floor),
     exp.Ceil: _jump(np.ceil),
     exp.Sqrt: lambda terms: terms.mapped(np.sqrt, terms.as_double()),
 }
 BINARY: dict[type[exp.Expression], Callable[[Terms, Terms], Terms]] = {
-    exp.Add: lambda first, second: first.plus(second),
+    exp.Add: Terms.plus,
     exp.Sub: lambda first, second: first.plus(second, -1),
-    exp.Mul: lambda first, second: first.times(second),
-    exp.Div: lambda first, second: first.over(second),
+    exp.Mul: Terms.times,
+    exp.Div: Terms.over,
     exp.IntDiv: _whole(lambda left, right: np.trunc(left / right)),
     exp.Mod: _whole(np.fmod),
     exp.Pow: lambda first, second: first.mapped(np.power, first.as_double(second), second),
 }
-ARITHMETIC = (
-    *(*UNARY, *BINARY, exp.Round, exp.Cast, exp.Paren, exp.Column, exp.Identifier),
-    *(exp.Literal, exp.DataType, exp.DataTypeParam),
-)
+LEAVES = (exp.Paren, exp.Column, exp.Identifier, exp.Literal, exp.DataType, exp.DataTypeParam)
+ARITHMETIC = (*UNARY, *BINARY, exp.Round, exp.Cast, *LEAVES)
 
 
 def is_arithmetic(expression: exp.Expression) -> bool:
@@ -451,12 +441,12 @@ def column_of(expression: exp.Expression, domain: Domain) -> AskedColumn | None:
     leaves its values as they are.
     """
     inner = bare(expression)
-    if isinstance(inner, exp.Cast):
-        axis = column_of(inner.this, domain)
-        if axis is not None and not _keeps_column(inner, axis.attribute):
-            raise _changing(inner)
-        return axis
-    return AskedColumn.of(domain, inner.name) if isinstance(inner, exp.Column) else None
+    if not isinstance(inner, exp.Cast):
+        return AskedColumn.of(domain, inner.name) if isinstance(inner, exp.Column) else None
+    axis = column_of(inner.this, domain)
+    if axis is not None and not _keeps_column(inner, axis.attribute):
+        raise _changing(inner)
+    return axis
 
 
 def _changing(cast: exp.Cast) -> QueryError:
