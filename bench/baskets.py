@@ -32,7 +32,7 @@ from bench.svsm import Baskets, Itemset, Svsm
 from sfumato.bits import Bits
 from sfumato.datasets.loaders import data_directory
 from sfumato.domain import Domain, Items
-from sfumato.engines.series import RoundSeries
+from sfumato.engines.several import RoundSeries
 from sfumato.estimation.pooled_rounds import PooledRounds
 from sfumato.estimation.round_tally import RoundTally
 from sfumato.estimation.supports.asked import AskedSupports

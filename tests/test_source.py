@@ -8,7 +8,7 @@ import pytest
 import sfumato as sf
 from sfumato.bits import Bits
 from sfumato.domain import Category, Domain, Items, Numeric
-from sfumato.engines.series import _check_alike
+from sfumato.engines.several import _check_alike
 from sfumato.errors import EstimationError, ParameterError, SchemaError
 from sfumato.randomness import seeded
 from sfumato.source import REMEMBERED, UNDONE, Exact, Release, source_of

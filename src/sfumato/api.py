@@ -20,7 +20,7 @@ from sfumato.audit.audit_result import Audit
 from sfumato.audit.auditing import audit_release
 from sfumato.domain import Domain
 from sfumato.engines import open_source
-from sfumato.engines.series import RoundSeries
+from sfumato.engines.several import RoundSeries
 from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.registry import mechanism_class

@@ -16,7 +16,7 @@ from sfumato.arguments import shown
 from sfumato.counting import Counter
 from sfumato.domain import Domain
 from sfumato.engines import open_source
-from sfumato.engines.series import RoundSeries
+from sfumato.engines.several import RoundSeries
 from sfumato.errors import DataError, ParameterError, SchemaError, listing
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.in_rounds import IN_ROUNDS, ROUNDS

@@ -66,10 +66,6 @@ class Source(ABC, Shown):
     def supports(self) -> Supports:
         """Estimated counts of itemsets, one length after the other."""
 
-    @abstractmethod
-    def _estimate(self, cells: tuple[Cells, ...]) -> Estimate:
-        """The reconstructed counts of these cells."""
-
     def marginal(self, columns: Sequence[str | Cells]) -> Estimate:
         """The reconstructed counts over these columns: attributes, items, or partitions of them.
 
@@ -82,7 +78,7 @@ class Source(ABC, Shown):
         >>> counts.where(smoker="no")
         Answer(value=2, stderr=0)
         """
-        return self._estimate(self._question(columns))
+        return self._estimates([self._question(columns)])[0]
 
     def marginals(self, questions: Sequence[Sequence[str | Cells]]) -> list[Estimate]:
         """The reconstructed counts of several marginals, from one scan of the reports where the
@@ -106,11 +102,9 @@ class Source(ABC, Shown):
             raise ParameterError(f"a marginal is over one or more different columns; found {names}")
         return cells
 
+    @abstractmethod
     def _estimates(self, questions: Sequence[tuple[Cells, ...]]) -> list[Estimate]:
-        """The reconstructed counts of several sets of cells; overridden where they can share a
-        scan.
-        """
-        return [self._estimate(cells) for cells in questions]
+        """The reconstructed counts of several sets of cells."""
 
     def moments(self, cells: Sequence[Cells], axis: int) -> PowerSums:
         """The reconstructed sums of the powers of the number that cells[axis] partitions, cell by
@@ -194,8 +188,8 @@ class Condensed(Source):
     def supports(self) -> Supports:
         return TabulatedSupports(self.whole.cells, self.rows, self.marginal, exact=False)
 
-    def _estimate(self, cells: tuple[Cells, ...]) -> Estimate:
-        return self.whole.coarsen(cells)
+    def _estimates(self, questions: Sequence[tuple[Cells, ...]]) -> list[Estimate]:
+        return [self.whole.coarsen(cells) for cells in questions]
 
     def cells(self, name: str) -> Cells:
         return self.whole.cells[self.whole.names.index(name)]
@@ -217,9 +211,6 @@ class CountedSource(Source):
         """What to count of the rows for these cells of the records, and the channel of that
         tally.
         """
-
-    def _estimate(self, cells: tuple[Cells, ...]) -> Estimate:
-        return self._estimates([cells])[0]
 
     def _estimates(self, questions: Sequence[tuple[Cells, ...]]) -> list[Estimate]:
         keys = [tuple(part.key for part in cells) for cells in questions]

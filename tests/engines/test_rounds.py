@@ -22,7 +22,7 @@ from sfumato.bits import Bits
 from sfumato.cli import app
 from sfumato.domain import Domain, Items
 from sfumato.engines import save_release
-from sfumato.engines.series import RoundSeries
+from sfumato.engines.several import RoundSeries
 from sfumato.errors import ParameterError
 from sfumato.estimation.hypothesis import Hypothesis, Undone, calibrated, together
 from sfumato.estimation.latent_classes import LatentClasses, LatentClassFit, padded

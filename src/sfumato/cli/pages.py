@@ -73,7 +73,7 @@ def with_origin(view: View, origin: Iterable[tuple[str, Any]]) -> View:
 
 def origin_of(file: str, source: Source) -> list[tuple[str, str]]:
     """The file, its rows, how it was perturbed and what was promised."""
-    from sfumato.engines.series import RoundSeries
+    from sfumato.engines.several import RoundSeries
 
     facts = [("file", redacted(file)), ("rows", f"{source.rows:,}")]
     if isinstance(source, Model):

@@ -16,7 +16,7 @@ from sfumato.source import Release, Source
 from sfumato.table.round import Round
 
 if TYPE_CHECKING:
-    from sfumato.engines.series import RoundSeries
+    from sfumato.engines.several import RoundSeries
     from sfumato.mechanisms.base import Mechanism
     from sfumato.rounds import RoundWanted
 
@@ -78,7 +78,7 @@ class RoundOptions(Options):
 
 def earlier(paths: Sequence[str]) -> RoundSeries:
     """The rounds in these files."""
-    from sfumato.engines.series import RoundSeries
+    from sfumato.engines.several import RoundSeries
     from sfumato.rounds import opened_rounds
 
     return RoundSeries.of(opened_rounds(paths))

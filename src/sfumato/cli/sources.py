@@ -160,7 +160,7 @@ def read_truth(
 
 def _turns(source: Source) -> tuple[Round, ...]:
     """The rounds that a source is made of, if any."""
-    from sfumato.engines.series import RoundSeries
+    from sfumato.engines.several import RoundSeries
 
     if isinstance(source, RoundSeries):
         return source.turns

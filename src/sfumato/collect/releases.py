@@ -13,7 +13,7 @@ from sfumato.collect.campaign_file import CampaignFile
 from sfumato.collect.store import Enrolled, Store
 from sfumato.collect.store.store import no_campaign
 from sfumato.domain import Columns
-from sfumato.engines.series import RoundSeries
+from sfumato.engines.several import RoundSeries
 from sfumato.errors import CampaignError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.in_rounds import ROUNDS, SHARES

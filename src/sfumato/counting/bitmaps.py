@@ -39,7 +39,10 @@ def itemset_counts(bits: Bits, itemsets: NDArray[np.integer]) -> NDArray[np.int6
     """
     sets: NDArray[np.int32] = np.ascontiguousarray(itemsets, dtype=np.int32)
     number, length = sets.shape
-    _check_items(bits, sets)
+    if sets.size and (sets.min() < 0 or sets.max() >= bits.items):
+        raise DataError(
+            f"item numbers must lie in 0..{bits.items - 1}; found {sets.min()}..{sets.max()}"
+        )
     if number == 0 or length == 0:
         return np.full(number, bits.rows, dtype=np.int64)
     if length == 1:
@@ -48,9 +51,14 @@ def itemset_counts(bits: Bits, itemsets: NDArray[np.integer]) -> NDArray[np.int6
         listed = _pairs_by_list(bits, sets) if length == 2 and bits.in_lists else None
         return _counts_by_numpy(bits, sets) if listed is None else listed
     if length == 2 and _rows_are_cheaper(bits, items := _occurring(bits, sets), number):
-        return _pairs_by_row(bits, sets, items)
+        matrix = np.zeros((len(items), len(items)), dtype=np.int32)
+        _kernels().count_pairs_by_row(bits.words, items, matrix)
+        first, second = np.sort(_places(bits, items)[sets], axis=1).T
+        return matrix[first, second].astype(np.int64)
+    same = np.cumprod(sets[1:] == sets[:-1], axis=1, dtype=np.int32)  # leading items in common
+    shared = np.concatenate([np.zeros(1, dtype=np.int32), same.sum(axis=1, dtype=np.int32)])
     counts = np.zeros(number, dtype=np.int64)
-    _kernels().count_itemsets(bits.words, sets, _shared_heads(sets), counts)
+    _kernels().count_itemsets(bits.words, sets, shared, counts)
     return counts
 
 
@@ -70,14 +78,6 @@ def pair_counts(bits: Bits, items: NDArray[np.integer]) -> NDArray[np.int64]:
     return matrix
 
 
-def _check_items(bits: Bits, itemsets: NDArray[np.int32]) -> None:
-    if itemsets.size and (itemsets.min() < 0 or itemsets.max() >= bits.items):
-        raise DataError(
-            f"item numbers must lie in 0..{bits.items - 1}; found "
-            f"{itemsets.min()}..{itemsets.max()}"
-        )
-
-
 def _counts_by_numpy(bits: Bits, itemsets: NDArray[np.int32]) -> NDArray[np.int64]:
     counts = np.empty(len(itemsets), dtype=np.int64)
     step = max(1, _NUMPY_WORDS // max(1, bits.words.shape[1]))
@@ -88,12 +88,6 @@ def _counts_by_numpy(bits: Bits, itemsets: NDArray[np.int32]) -> NDArray[np.int6
             common &= bits.words[part[:, position]]
         counts[start : start + step] = np.bitwise_count(common).sum(axis=1, dtype=np.int64)
     return counts
-
-
-def _shared_heads(itemsets: NDArray[np.int32]) -> NDArray[np.int32]:
-    """How many leading items each itemset has in common with the one before it."""
-    same = np.cumprod(itemsets[1:] == itemsets[:-1], axis=1, dtype=np.int32)
-    return np.concatenate([np.zeros(1, dtype=np.int32), same.sum(axis=1, dtype=np.int32)])
 
 
 def _rows_are_cheaper(bits: Bits, items: NDArray[np.int32], pairs: int) -> bool:
@@ -139,27 +133,13 @@ def _pairs_by_list(bits: Bits, pairs: NDArray[np.int32]) -> NDArray[np.int64] | 
     found = np.zeros(len(items) ** 2, dtype=np.int64)
     for apart in range(1, int(sizes.max(initial=0))):
         same = np.flatnonzero(row[apart:] == row[:-apart])
-        _add_ones(found, held[same] * len(items) + held[same + apart])
+        places = held[same] * len(items) + held[same + apart]
+        if len(places) * 8 > len(found):
+            found += np.bincount(places, minlength=len(found))
+        else:
+            np.add.at(found, places, 1)
     first, second = np.sort(place[pairs], axis=1).T
     return found[first * len(items) + second]
-
-
-def _add_ones(total: NDArray[np.int64], places: NDArray[np.int64]) -> None:
-    """Add one for every place named."""
-    if len(places) * 8 > len(total):
-        total += np.bincount(places, minlength=len(total))
-    else:
-        np.add.at(total, places, 1)
-
-
-def _pairs_by_row(
-    bits: Bits, pairs: NDArray[np.int32], items: NDArray[np.int32]
-) -> NDArray[np.int64]:
-    matrix = np.zeros((len(items), len(items)), dtype=np.int32)
-    _kernels().count_pairs_by_row(bits.words, items, matrix)
-    place = _places(bits, items)
-    first, second = place[pairs[:, 0]], place[pairs[:, 1]]
-    return matrix[np.minimum(first, second), np.maximum(first, second)].astype(np.int64)
 
 
 def _worth_compiling(work: int) -> bool:

@@ -99,9 +99,12 @@ class Part:
         number, length = itemsets.shape
         if number == 0 or length < 2:
             return itemset_counts(self.bits, itemsets)
-        wanted = _keys(itemsets)
+        # One fixed-width byte string a row, in the rows' lexicographic order.
+        wide = np.ascontiguousarray(itemsets.astype(">u4"))
+        wanted = wide.view(f"S{4 * length}").ravel()
         keys, counts = self.known.get(length, (wanted[:0], np.zeros(0, np.int64)))
-        if _goes_on(keys, wanted):
+        behind = not len(keys) or keys[-1] < wanted[0]
+        if behind and (wanted[1:] > wanted[:-1]).all():  # as the candidates of a search stand
             fresh = itemset_counts(self.bits, itemsets)
             self.known[length] = np.concatenate([keys, wanted]), np.concatenate([counts, fresh])
             return fresh
@@ -151,19 +154,6 @@ class Parts:
     def extended(self, bits: Bits) -> Parts:
         """The same baskets and some more; what is known of the old parts stays known."""
         return Parts((*self.parts, Part(bits)))
-
-
-def _goes_on(keys: NDArray[Any], wanted: NDArray[Any]) -> bool:
-    """Whether what is wanted stands sorted behind all that is known, as the candidates of a search
-    do; a key has no two rows.
-    """
-    return bool((not len(keys) or keys[-1] < wanted[0]) and (wanted[1:] > wanted[:-1]).all())
-
-
-def _keys(itemsets: NDArray[np.int32]) -> NDArray[Any]:
-    """One fixed-width byte string a row, in the rows' lexicographic order."""
-    wide = np.ascontiguousarray(itemsets.astype(">u4"))
-    return wide.view(f"S{4 * itemsets.shape[1]}").ravel()
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,15 +292,17 @@ class ArrayCounter:
     def part(self, sources: Sequence[ItemSource]) -> Part:
         """The rows as bits, one an item of these sources; packed once."""
         key = tuple(source.name if isinstance(source, Items) else source.key for source in sources)
-        if key not in self._packed:
-            self._packed[key] = Part(Bits.stack([self._bits(source) for source in sources]))
-        return self._packed[key]
-
-    def _bits(self, source: ItemSource) -> Bits:
-        if isinstance(source, Items):
-            return as_bits(self.columns[self.domain.index(source.name)])
-        codes = source.assign(self.columns[self.domain.index(source.attribute.name)])
-        return Bits.from_csr(np.arange(len(codes) + 1), codes.astype(np.int32), source.size)
+        if key in self._packed:
+            return self._packed[key]
+        bits = []
+        for source in sources:
+            if isinstance(source, Items):
+                bits.append(as_bits(self.columns[self.domain.index(source.name)]))
+                continue
+            codes = source.assign(self.columns[self.domain.index(source.attribute.name)])
+            rows = np.arange(len(codes) + 1)
+            bits.append(Bits.from_csr(rows, codes.astype(np.int32), source.size))
+        return self._packed.setdefault(key, Part(Bits.stack(bits)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -346,17 +338,11 @@ class TableCounter:
         return sum(table.rows for table in self.batches_of)
 
     def count(self, cells: Sequence[Cells]) -> NDArray[Any]:
-        total = self.parts[0].count(cells)
-        for part in self.parts[1:]:
-            total = total + part.count(cells)
-        return total
+        return self.count_many([cells])[0]
 
     def count_many(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
-        totals = self.parts[0].count_many(questions)
-        for part in self.parts[1:]:
-            found = part.count_many(questions)
-            totals = [total + more for total, more in zip(totals, found, strict=True)]
-        return totals
+        first, *others = (part.count_many(questions) for part in self.parts)
+        return [sum(more, table) for table, *more in zip(first, *others, strict=True)]
 
     def power_sums(
         self, cells: Sequence[Cells], axis: int, middle: float, half: float

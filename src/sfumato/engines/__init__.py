@@ -2,9 +2,9 @@
 at once.
 """
 
-from sfumato.engines.combining import combine
 from sfumato.engines.joining import join
 from sfumato.engines.opening import open_source, perturb_into, release_in, save_release
+from sfumato.engines.several import combine
 
 __all__ = [
     "combine",

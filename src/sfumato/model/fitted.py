@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sfumato.arguments import checked, shown
 from sfumato.channels.questionnaire_channel import Questions
 from sfumato.domain import Cells, Domain, Items
-from sfumato.engines.series import RoundSeries
+from sfumato.engines.several import RoundSeries
 from sfumato.errors import ParameterError, Unanswerable
 from sfumato.mechanisms.base import Mechanism
 from sfumato.model.full_table import FullTable, counts_itself

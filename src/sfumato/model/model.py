@@ -224,6 +224,9 @@ class Model(Source, Tabular):
                 return order
         return 1
 
+    def _estimates(self, questions: Sequence[tuple[Cells, ...]]) -> list[Estimate]:
+        return [self._estimate(cells) for cells in questions]
+
     def _estimate(self, cells: tuple[Cells, ...]) -> Estimate:
         places = [self._axis(part) for part in cells]
         axes = tuple(sorted(places))

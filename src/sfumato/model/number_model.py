@@ -251,6 +251,9 @@ class NumberModel(Model):
     def cells(self, name: str) -> Cells:
         return self.columns[self._axes[name]] if name in self._axes else super().cells(name)
 
+    def _estimates(self, questions: Sequence[tuple[Cells, ...]]) -> list[Estimate]:
+        return [self._estimate(cells) for cells in questions]
+
     def _estimate(self, cells: tuple[Cells, ...]) -> Estimate:
         if len(cells) > 1:
             return self._found(cells)

@@ -1,28 +1,124 @@
-"""Series: the rounds that people were asked in, one group after the other, as one source."""
+"""Several releases as one source: sites whose people are different, and the rounds of one series,
+whose people are different groups asked one after the other.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
 
-from sfumato.domain import Cells, Items
-from sfumato.engines.combining import CombinedSource
-from sfumato.errors import ParameterError, SchemaError, Unanswerable
+from sfumato.arguments import checked
+from sfumato.domain import Cells, Domain, Items
+from sfumato.errors import EstimationError, ParameterError, SchemaError, Unanswerable, listing
 from sfumato.estimation.estimate import Estimate
+from sfumato.estimation.moments import PowerSums
+from sfumato.estimation.pooled import SummedMoments, SummedSupports, summed
+from sfumato.estimation.pooled import pooled as pooled_estimate
 from sfumato.estimation.pooled_rounds import PooledRounds, next_asking
 from sfumato.estimation.round_tally import RoundTally, pooled
 from sfumato.estimation.supports.asked import AskedSupports
 from sfumato.estimation.supports.supports import Supports
+from sfumato.estimation.supports.tabulated import TabulatedSupports
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.in_rounds import ROUNDS, Asking, RoundDesign
 from sfumato.mechanisms.item_set import WANTED
 from sfumato.mechanisms.sizes import SizeBins
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.source import Release
+from sfumato.source import MINED_TABLE, Release, Source
 from sfumato.table.round import Round
+from sfumato.view import TableView, View
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CombinedSource(Source):
+    """Several sources of different people over one domain, each undone by its own mechanism, then
+    added.
+    """
+
+    sources: tuple[Source, ...]
+    alike: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.sources:
+            raise ParameterError("there is nothing to combine; give at least one release")
+        for other in self.sources[1:]:
+            strange = sorted(set(self.domain.names) ^ set(other.domain.names))
+            if strange:
+                raise SchemaError(
+                    f"releases to combine must have the same columns; '{strange[0]}' is not in "
+                    "all of them"
+                )
+            for attribute in self.domain:
+                if attribute != other.domain[attribute.name]:
+                    raise SchemaError(
+                        f"releases to combine must have the same domain; '{attribute.name}' has "
+                        "other values in one of them"
+                    )
+
+    @property
+    def domain(self) -> Domain:
+        return self.sources[0].domain
+
+    @property
+    def rows(self) -> int:
+        return sum(source.rows for source in self.sources)
+
+    def __repr__(self) -> str:
+        return f"{self.rows:,} people's records of {listing(self.domain.names)}, in {self._told}"
+
+    def view(self) -> View:
+        """The sites and their people."""
+        lines = [(place, repr(each)) for place, each in enumerate(self.sources, 1)]
+        title = f"{self.rows:,} people in {self._told}"
+        return View(title, tables=(TableView.of(("site", "records"), lines),))
+
+    @property
+    def _told(self) -> str:
+        return f"{len(self.sources)} {'releases' if len(self.sources) > 1 else 'release'}"
+
+    def _estimates(self, questions: Sequence[tuple[Cells, ...]]) -> list[Estimate]:
+        by_source = [source._estimates(questions) for source in self.sources]
+        added = pooled_estimate if self.alike else summed
+        return [added(estimates) for estimates in zip(*by_source, strict=True)]
+
+    def moments(self, cells: Sequence[Cells], axis: int) -> PowerSums:
+        if self.alike:
+            raise EstimationError(
+                "sums are added over releases, not pooled", hint="combine them without alike"
+            )
+        return SummedMoments(tuple(source.moments(cells, axis) for source in self.sources))
+
+    def supports(self) -> Supports:
+        if self.domain.private.baskets:
+            return SummedSupports(tuple(source.supports() for source in self.sources))
+        columns = tuple(self.cells(axis.name) for axis in self.domain.axes)
+        small = math.prod(part.size for part in columns) <= MINED_TABLE
+        return TabulatedSupports(
+            columns, self.rows, (self.condensed(columns) if small else self).marginal, exact=False
+        )
+
+
+@checked
+def combine(sources: Sequence[Source], *, alike: bool = False) -> Source:
+    """One source of releases over the same domain that are about different people, whatever their
+    mechanisms and keeps.
+
+    Counts of the union are sums of counts, and the noises are independent, so estimates and
+    covariances add; nothing is assumed about how the sites differ. With `alike` the people of all
+    sites are taken as samples of one population, and each site's shares are weighted by 1 / their
+    variance: smaller errors where the keeps differ, but wrong if the sites differ.
+
+    >>> from sfumato.source import Exact
+    >>> from sfumato.table import read
+    >>> towns = [Exact(read({"smoker": ["no", "yes", smokes]})) for smokes in ("yes", "no")]
+    >>> combine(towns).marginal(["smoker"]).where(smoker="yes").value
+    3.0
+    """
+    return CombinedSource(tuple(sources), alike)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,16 +135,29 @@ class RoundSeries(CombinedSource):
         if not releases:
             raise ParameterError("there is no round; give the releases of one or more")
         turns = [_turn_of(release) for release in releases]
-        numbers = [release for release in releases if release.mechanism.symbol_law is None]
-        if 0 < len(numbers) < len(releases):
-            raise _about_numbers(numbers[0])
+        about_numbers = [each for each in releases if each.mechanism.symbol_law is None]
+        if 0 < len(about_numbers) < len(releases):
+            raise _about_numbers(about_numbers[0])
         if len({turn.series for turn in turns}) > 1:
             raise ParameterError(
                 "these rounds are of different series, so that some people may be in both",
                 hint="give the rounds of one series: each was made --after the one before",
             )
         ordered = sorted(releases, key=lambda release: _turn_of(release).round)
-        _check_numbers([_turn_of(release).round for release in ordered])
+        numbers = [_turn_of(release).round for release in ordered]
+        for number in numbers:
+            if numbers.count(number) > 1:
+                raise ParameterError(
+                    f"two releases are round {number} of the same people: what each promised "
+                    "composes",
+                    hint="give each round once",
+                )
+        missing = [number for number in range(1, numbers[-1]) if number not in numbers]
+        if missing:
+            raise ParameterError(
+                f"round {numbers[-1]} comes after round {missing[0]}, which is not here",
+                hint="give all the rounds before it",
+            )
         _check_alike(ordered)
         return cls(tuple(ordered))
 
@@ -92,13 +201,13 @@ class RoundSeries(CombinedSource):
         names = self.domain.private.attributes[0].labels
         return AskedSupports(names, self.rows, self.pooled)
 
-    def _estimate(self, cells: tuple[Cells, ...]) -> Estimate:
+    def _estimates(self, questions: Sequence[tuple[Cells, ...]]) -> list[Estimate]:
         if self.domain.private.baskets:
             raise Unanswerable(
                 "rounds are mined for itemsets",
                 hint="use sfumato mine, or ask one release at a time",
             )
-        return super()._estimate(cells)
+        return super()._estimates(questions)
 
     # What the next one asks.
 
@@ -124,21 +233,6 @@ def _about_numbers(release: Release) -> ParameterError:
         hint="give the rounds of one series; about numbers there are two, the second "
         "--after the first, and sfumato fit takes both",
     )
-
-
-def _check_numbers(numbers: Sequence[int]) -> None:
-    twice = [number for number in set(numbers) if numbers.count(number) > 1]
-    if twice:
-        raise ParameterError(
-            f"two releases are round {twice[0]} of the same people: what each promised composes",
-            hint="give each round once",
-        )
-    missing = [number for number in range(1, numbers[-1]) if number not in numbers]
-    if missing:
-        raise ParameterError(
-            f"round {numbers[-1]} comes after round {missing[0]}, which is not here",
-            hint="give all the rounds before it",
-        )
 
 
 def _check_alike(rounds: Sequence[Release]) -> None:
