@@ -46,18 +46,6 @@ def join(left: Release, right: Release, key: str) -> Release:
     >>> both.domain.names, both.mechanism.guarantee
     (('smoker', 'member'), Guarantee(gamma=9))
     """
-    provenance = _joined_provenance(left, right, key)
-    if left.in_memory and right.in_memory:
-        return _join_tables(left, right, key, provenance)
-    if isinstance(left.counter, SqlCounter) and isinstance(right.counter, SqlCounter):
-        return _join_relations(left, right, key, provenance)
-    raise EstimationError(
-        "releases to join must be counted by the same engine",
-        hint="open both with the same --engine",
-    )
-
-
-def _joined_provenance(left: Release, right: Release, key: str) -> Provenance:
     for source in (left, right):
         if not source.domain[key].public:
             raise SchemaError(
@@ -70,7 +58,15 @@ def _joined_provenance(left: Release, right: Release, key: str) -> Provenance:
             )
     attributes = [a for source in (left, right) for a in source.domain if a.name != key]
     mechanism = side_by_side(Domain(tuple(attributes)), (left.mechanism, right.mechanism))
-    return Provenance(mechanism, left.provenance.secure and right.provenance.secure)
+    provenance = Provenance(mechanism, left.provenance.secure and right.provenance.secure)
+    if left.in_memory and right.in_memory:
+        return _join_tables(left, right, key, provenance)
+    if isinstance(left.counter, SqlCounter) and isinstance(right.counter, SqlCounter):
+        return _join_relations(left, right, key, provenance)
+    raise EstimationError(
+        "releases to join must be counted by the same engine",
+        hint="open both with the same --engine",
+    )
 
 
 def _join_tables(left: Release, right: Release, key: str, provenance: Provenance) -> Release:
@@ -163,8 +159,15 @@ def _join_relations(left: Release, right: Release, key: str, provenance: Provena
             hint="put both into one database, or use --engine memory",
         )
     relations = first, second
+    column = exp.column(exp.to_identifier(key, quoted=True))
     for relation in relations:
-        _check_unique(relation, key)
+        distinct = exp.Count(this=exp.Distinct(expressions=[column.copy()]))
+        counts = (exp.Count(this=exp.Star()), distinct)
+        named = (exp.alias_(each, f"n{place}") for place, each in enumerate(counts))
+        statement = exp.select(*named).from_(relation.rows_from.copy())
+        rows, different = relation.row(relation.dialect.text(statement))
+        if rows != different:
+            raise _not_unique(key)
     baskets = [
         any(isinstance(a, Items) for a in source.mechanism.reports) for source in (left, right)
     ]
@@ -188,14 +191,3 @@ def _columns_of(source: Release, key: str, flat: bool) -> list[str]:
         if a.name != key
         for name in (flat_names(a) if flat else (a.name,))
     ]
-
-
-def _check_unique(relation: Relation, key: str) -> None:
-    column = exp.column(exp.to_identifier(key, quoted=True))
-    distinct = exp.alias_(exp.Count(this=exp.Distinct(expressions=[column])), "different")
-    statement = exp.select(exp.alias_(exp.Count(this=exp.Star()), "n"), distinct).from_(
-        relation.rows_from.copy()
-    )
-    found = relation.fetch(relation.dialect.text(statement))
-    if found.column("n")[0].as_py() != found.column("different")[0].as_py():
-        raise _not_unique(key)

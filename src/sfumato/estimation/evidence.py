@@ -31,7 +31,28 @@ from sfumato.estimation.limits import REMEMBERED_BYTES, REMEMBERED_WEIGHTS
 from sfumato.memory import Recent
 from sfumato.observation import Observation
 
+# Σ counts·first·second of n pairs, or of each of the first with each of the second.
+Product = Callable[[NDArray[Any], NDArray[Any], NDArray[Any]], NDArray[Any]]
 NEGLIGIBLE = 1e-9  # variances below this × people × max w² count as 0
+
+
+def _flat(table: NDArray[Any], batch: int = 0) -> NDArray[Any]:  # (cells, n), or (cells, 1)
+    """A table of cells as one column, or where its last axis is a batch as one column each."""
+    return np.asarray(table).reshape(-1, table.shape[-1] if batch else 1)
+
+
+def paired(counts: NDArray[Any], first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:  # (n,)
+    """Σ counts·first·second of n pairs."""
+    return np.asarray((_flat(counts) * _flat(first, 1) * _flat(second, 1)).sum(axis=0))
+
+
+def crossed(
+    counts: NDArray[Any], first: NDArray[Any], second: NDArray[Any]
+) -> NDArray[Any]:  # (n, n)
+    """The same of each of the first with each of the second."""
+    if first.shape[-1] == 1:  # too little work for threads
+        return paired(counts, first, second)[:, None]
+    return np.asarray(_flat(first, 1).T @ (_flat(counts) * _flat(second, 1)))
 
 
 class Evidence(ABC):
@@ -66,21 +87,20 @@ class Evidence(ABC):
 
     @abstractmethod
     def covariances(
-        self, first: NDArray[Any], second: NDArray[Any]
-    ) -> NDArray[Any]:  # (*cells, n) each -> (n,)
-        """The covariances of n pairs of weighted sums of `estimated`, the true rows held fixed."""
+        self, first: NDArray[Any], second: NDArray[Any], product: Product = paired
+    ) -> NDArray[Any]:  # (*cells, n) each -> (n,) or (n, n)
+        """The covariances of weighted sums of `estimated`, the true rows held fixed: of n pairs
+        (`paired`) or of each of the first with each of the second (`crossed`). Those of sums with
+        themselves, the same array given twice, are their variances: never nothing by rounding.
+        """
 
     def variances(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*cells, n) -> (n,)
-        """The variances of n weighted sums; overridden where what is unbiased may be too little."""
-        return self.covariances(weights, weights)
+        """The variances of n weighted sums."""
+        return self.covariances(weights, weights, paired)
 
     def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*cells, n) -> (n, n)
-        """The covariances of n weighted sums with one another; overridden where they can share
-        work.
-        """
-        each = [weights[..., place, None] for place in range(weights.shape[-1])]
-        rows = (self.covariances(np.broadcast_to(one, weights.shape), weights) for one in each)
-        return np.array(list(rows))
+        """The covariances of n weighted sums with one another."""
+        return self.covariances(weights, weights, crossed)
 
     def cell_covariance(self, cells: NDArray[Any]) -> NDArray[Any]:  # n flat indices -> (n, n)
         """The covariances of n cells of `estimated` with one another."""
@@ -104,25 +124,6 @@ def _units(shape: tuple[int, ...], cells: NDArray[Any]) -> NDArray[Any]:  # -> (
     units = np.zeros((math.prod(shape), len(cells)))
     units[cells, np.arange(len(cells))] = 1
     return units.reshape(*shape, len(cells))
-
-
-def _flat(table: NDArray[Any], batch: int = 0) -> NDArray[Any]:  # (cells, n), or (cells, 1)
-    """A table of cells as one column, or where its last axis is a batch as one column each."""
-    return np.asarray(table).reshape(-1, table.shape[-1] if batch else 1)
-
-
-def paired(counts: NDArray[Any], first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:  # (n,)
-    """Σ counts·first·second of n pairs."""
-    return np.asarray((_flat(counts) * _flat(first, 1) * _flat(second, 1)).sum(axis=0))
-
-
-def crossed(
-    counts: NDArray[Any], first: NDArray[Any], second: NDArray[Any]
-) -> NDArray[Any]:  # (n, n)
-    """The same of each of the first with each of the second."""
-    if first.shape[-1] == 1:  # too little work for threads
-        return paired(counts, first, second)[:, None]
-    return np.asarray(_flat(first, 1).T @ (_flat(counts) * _flat(second, 1)))
 
 
 def _one_by_one(evidence: Evidence) -> NDArray[Any]:  # shape of the cells
@@ -180,59 +181,54 @@ class CountEvidence(Evidence):
         lost = np.flatnonzero((found <= NEGLIGIBLE * self._people) & peopled)
         return self._floored(found, lost, lambda some: _units(found.shape, some))
 
-    def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
-        left, right = self._influences(first), self._influences(second)
-        if self.settled.repeats:
-            scattered = scatter(self.settled, left, right)
-            seen = paired(self._excess, first, second)
-            return (_flat(self.estimated) * _flat(scattered, 1)).sum(axis=0) + seen
-        return self._covariance(paired, (first, left), (second, right))
-
-    def _covariance(
-        self,
-        product: Callable[..., NDArray[Any]],
-        *sums: tuple[NDArray[Any], NDArray[Any]],
+    def covariances(
+        self, first: NDArray[Any], second: NDArray[Any], product: Product = paired
     ) -> NDArray[Any]:
-        """gᵀ diag(ŷ) h - (Aᵀg)ᵀ diag(x̂) Aᵀh of weighted sums, each given by weights and influence;
-        Aᵀg is the weights themselves, where few people were asked so on average only.
-        """
-        influences = [influence for _, influence in sums]
-        expected = [w if self._known_laws else self.settled.adjoint(g) for w, g in sums]
-        raw = product(self._variance_tally, *influences)
-        return np.asarray(raw - product(self.estimated, *expected))
-
-    def variances(self, weights: NDArray[Any]) -> NDArray[Any]:
-        return self._reached(super().variances(weights), weights)
-
-    def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
-        if weights.nbytes > REMEMBERED_BYTES:
-            return self._covariance_matrix(weights)
-        key = weights.shape, weights.dtype, weights.tobytes()
-        return self._covariances.get(key, lambda: self._covariance_matrix(weights)).copy()
+        if first is not second:
+            return self._covariances(first, second, product)
+        if product is paired:
+            return self._reached(self._covariances(first, first, paired), first)
+        if first.nbytes > REMEMBERED_BYTES:
+            return self._matrix(first)
+        key = first.shape, first.dtype, first.tobytes()
+        return self._matrices.get(key, lambda: self._matrix(first)).copy()
 
     @cached_property
-    def _covariances(self) -> Recent[NDArray[Any]]:
+    def _matrices(self) -> Recent[NDArray[Any]]:
         """Of small weights, as they were asked for: a question that comes again has the same."""
         return Recent(REMEMBERED_WEIGHTS)
 
-    def _covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
-        repeats, entries = self.settled.repeats, math.prod(self.settled.outputs)
-        if repeats and entries**2 > ENTRIES:
-            found = super().covariance_matrix(weights)
-        elif repeats:
-            found = self._by_moments(self._influences(weights))
-            found += crossed(self._excess, weights, weights)
-        else:
-            pair = weights, self._influences(weights)
-            found = self._covariance(crossed, pair, pair)
+    def _matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
+        found = self._covariances(weights, weights, crossed)
         np.fill_diagonal(found, self._reached(np.diagonal(found), weights))
         return found
 
-    def _by_moments(self, influence: NDArray[Any]) -> NDArray[Any]:  # (*outputs, n) -> (n, n)
-        """Gᵀ E[tally tallyᵀ] G, less the squares of what is expected of each truth."""
-        expected, flat = self.settled.adjoint(influence), _flat(influence, 1)
-        squares = flat.T @ self.settled.moments(self.estimated)[..., 0] @ flat
-        return np.asarray(squares - crossed(self.estimated, expected, expected))
+    def _covariances(
+        self, first: NDArray[Any], second: NDArray[Any], product: Product = paired
+    ) -> NDArray[Any]:
+        """gᵀ diag(ŷ) h - (Aᵀg)ᵀ diag(x̂) Aᵀh, where Aᵀg is the weights themselves if no law was
+        read off the reports, so where few people were asked on average only; and where reports are
+        counted several times gᵀ E[tally tallyᵀ] h in place of the first.
+        """
+        left = self._influences(first)
+        right = left if first is second else self._influences(second)
+        if not self.settled.repeats:
+            weights = [(first, left), (second, right)]
+            expected = [w if self._known_laws else self.settled.adjoint(g) for w, g in weights]
+            raw = product(self._variance_tally, left, right)
+            return np.asarray(raw - product(self.estimated, *expected))
+        seen = product(self._excess, first, second)
+        if product is paired:
+            scattered = scatter(self.settled, left, right)
+            return (_flat(self.estimated) * _flat(scattered, 1)).sum(axis=0) + seen
+        if math.prod(self.settled.outputs) ** 2 > ENTRIES:  # one by one, for want of memory
+            each = [np.broadcast_to(left[..., [n]], right.shape) for n in range(left.shape[-1])]
+            rows = (scatter(self.settled, one, right) for one in each)
+            return np.array([paired(self.estimated, row, np.ones(1)) for row in rows]) + seen
+        expected = [self.settled.adjoint(each) for each in (left, right)]
+        moments = self.settled.moments(self.estimated)[..., 0]
+        squares = _flat(left, 1).T @ moments @ _flat(right, 1)
+        return np.asarray(squares - crossed(self.estimated, *expected) + seen)
 
     def _reached(self, found: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:  # (n,)
         """The variances of n weighted sums, none of them lost to rounding."""
@@ -437,18 +433,16 @@ class MergedEvidence(Evidence):
             return self.gather(self.fine.cell_variances)
         return _one_by_one(self)
 
-    def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
-        return self.fine.covariances(self._spread_all(first), self._spread_all(second))
-
-    def variances(self, weights: NDArray[Any]) -> NDArray[Any]:
-        return self.fine.variances(self._spread_all(weights))
+    def covariances(
+        self, first: NDArray[Any], second: NDArray[Any], product: Product = paired
+    ) -> NDArray[Any]:
+        left = self._spread_all(first)
+        right = left if first is second else self._spread_all(second)
+        return self.fine.covariances(left, right, product)
 
     @property
     def exact(self) -> bool:
         return self.fine.exact
-
-    def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
-        return self.fine.covariance_matrix(self._spread_all(weights))
 
     def _spread_all(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*cells, n) -> (*fine, n)
         each = [self.spread(weights[..., place]) for place in range(weights.shape[-1])]
@@ -482,10 +476,13 @@ class DecodedEvidence(Evidence):
         found = [(variance, variance) for _, _, variance in self._groups]
         return np.array(found).reshape(self.channel.inputs)
 
-    def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
-        number = first.shape[-1]
-        left, right = (np.diff(w.reshape(-1, 2, number), axis=1)[:, 0] for w in (first, second))
-        return np.array([group[2] for group in self._groups]) @ (left * right)
+    def covariances(
+        self, first: NDArray[Any], second: NDArray[Any], product: Product = paired
+    ) -> NDArray[Any]:
+        apart = (
+            np.diff(each.reshape(-1, 2, each.shape[-1]), axis=1)[:, 0] for each in (first, second)
+        )
+        return product(np.array([group[2] for group in self._groups]), *apart)
 
 
 @cache

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sfumato.domain import Cells
 from sfumato.errors import EstimationError
 from sfumato.estimation.estimate import Estimate
-from sfumato.estimation.evidence import Evidence, crossed, paired
+from sfumato.estimation.evidence import Evidence, Product, paired
 from sfumato.estimation.moments import PowerSums
 from sfumato.estimation.supports.supports import Floats, Integers, Measured, Supports
 
@@ -69,28 +69,22 @@ class SummedEvidence(Evidence):
     def _spread(self) -> float:
         return float(sum((share.weight - 1) ** 2 * share.people for share in self.shares))
 
-    def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
-        noise = self._noise(lambda part: part.covariances(first, second))
-        return noise + self._between(paired, first, second)
-
-    def variances(self, weights: NDArray[Any]) -> NDArray[Any]:
-        noise = self._noise(lambda part: part.variances(weights))
-        return noise + self._between(paired, weights, weights)
-
-    def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
-        noise = self._noise(lambda part: part.covariance_matrix(weights))
-        return noise + self._between(crossed, weights, weights)
+    def covariances(
+        self, first: NDArray[Any], second: NDArray[Any], product: Product = paired
+    ) -> NDArray[Any]:
+        """What the parts leave open, added, and what letting some groups speak for others adds:
+        that of people drawn from all.
+        """
+        noise = self._noise(lambda part: part.covariances(first, second, product))
+        if not self._spread:
+            return noise
+        mass = self._mass.reshape(1, -1)
+        sums = (mass @ each.reshape(-1, each.shape[-1]) for each in (first, second))
+        drawn = product(self._mass, first, second) - product(np.ones(1), *sums)
+        return noise + self._spread * drawn
 
     def _noise(self, of: Callable[[Evidence], NDArray[Any]]) -> NDArray[Any]:
-        """What the parts leave open, added."""
         return np.sum([share.factor**2 * of(share.evidence) for share in self.shares], axis=0)
-
-    def _between(
-        self, product: Callable[..., NDArray[Any]], *weights: NDArray[Any]
-    ) -> NDArray[Any]:
-        """What letting some groups speak for others adds: that of people drawn from all."""
-        sums = [self._mass.reshape(1, -1) @ each.reshape(-1, each.shape[-1]) for each in weights]
-        return self._spread * (product(self._mass, *weights) - product(np.ones(1), *sums))
 
     def merged(self, axes: Sequence[int], merges: Sequence[Cells]) -> Evidence:
         return SummedEvidence(

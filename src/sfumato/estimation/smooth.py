@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sfumato.channels.window import Cuts, Windowed
 from sfumato.domain import Cells, Numeric
 from sfumato.errors import EstimationError, Unanswerable
-from sfumato.estimation.evidence import Evidence, MergedEvidence
+from sfumato.estimation.evidence import Evidence, MergedEvidence, Product, paired
 from sfumato.estimation.grid_counts import GridCounts, grid_counts
 from sfumato.estimation.grid_law import Floats
 from sfumato.estimation.heaping import Heaping, moved_by_rounding
@@ -228,17 +228,11 @@ class SmoothEvidence(Evidence):
     def cell_variances(self) -> NDArray[Any]:
         return np.stack([np.diag(each) for each in self._covariances]).reshape(self.channel.inputs)
 
-    def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
-        left, right = self._flat(first), self._flat(second)
-        return np.asarray(
-            np.einsum("gkn,gkl,gln->n", left, self._covariances, right, optimize=True)
-        )
-
-    def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
-        flat = self._flat(weights)
-        return np.asarray(
-            np.einsum("gkn,gkl,glm->nm", flat, self._covariances, flat, optimize=True)
-        )
+    def covariances(
+        self, first: NDArray[Any], second: NDArray[Any], product: Product = paired
+    ) -> NDArray[Any]:
+        right = np.einsum("gkl,gln->gkn", self._covariances, self._flat(second), optimize=True)
+        return product(np.ones(right[..., 0].shape), self._flat(first), right)
 
     def _flat(self, weights: NDArray[Any]) -> NDArray[Any]:
         return np.broadcast_to(weights, (*self.channel.inputs, weights.shape[-1])).reshape(

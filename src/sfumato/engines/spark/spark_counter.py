@@ -30,7 +30,7 @@ from sfumato.errors import FileError
 from sfumato.observation import ItemsetCounter, ItemSource
 from sfumato.source import Release
 from sfumato.table.readers import flat_names
-from sfumato.table.table import Provenance, check_names, encode_batch
+from sfumato.table.table import check_names, encode_batch
 
 if TYPE_CHECKING:
     from pyspark import Broadcast
@@ -60,32 +60,17 @@ class SparkRelation(Relation):
             return self.frame.sparkSession.sql(statement).toArrow()
 
 
-def spark_release(session: SparkSession, url: str) -> tuple[SparkRelation, Provenance, int | None]:
-    """The rows of a perturbed file or folder, how they were perturbed, and how many it says they
-    are.
-    """
-    place = Place(session, url)
-    description, provenance = place.description(), place.provenance()
-    if description is None or provenance is None:
-        raise FileError(
-            f"'{url}' carries no mechanism, so how it was perturbed, or whether, is not known",
-            hint="perturb it first: sfumato perturb … --engine",
-        )
-    return (
-        spark_relation(session, url, provenance.mechanism.reports),
-        provenance,
-        description.get("rows"),
-    )
-
-
 def spark_relation(session: SparkSession, url: str, domain: Domain) -> SparkRelation:
     """The rows of a file or folder over a domain: Parquet, CSV or FIMI by its name."""
     with in_one_line(f"'{url}'"):
         frame, form = frame_at(session, url)
         if form is Form.WORDS:
             return SparkRelation(_typed(frame, domain), url, flags=True)
-        if form is Form.BASKETS:
-            return SparkRelation(_baskets(frame, domain), url)
+        if form is Form.BASKETS:  # lines of item ids
+            words = r"filter(split(value, '\\s+'), word -> word <> '')"
+            ids = f"transform({words}, word -> TRY_CAST(word AS BIGINT))"
+            lists = frame.selectExpr(f"{ids} AS {quoted(domain.names[0])}")
+            return SparkRelation(lists, url)
     check_names(domain.names, frame.columns, f"'{url}'")
     return SparkRelation(frame, url)
 
@@ -102,14 +87,6 @@ def _typed(frame: DataFrame, domain: Domain) -> DataFrame:
                 )
             columns.append(column)
     return frame.selectExpr(*columns)
-
-
-def _baskets(frame: DataFrame, domain: Domain) -> DataFrame:
-    """The lines of a FIMI file as lists of item ids."""
-    words = r"filter(split(value, '\\s+'), word -> word <> '')"
-    return frame.selectExpr(
-        f"transform({words}, word -> TRY_CAST(word AS BIGINT)) AS {quoted(domain.names[0])}"
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,9 +208,14 @@ class SparkCounter(SqlCounter):
 
 def open_with_spark(session: SparkSession, place: str, *, cache: bool = False) -> Release:
     """The release in a perturbed file or folder that Spark can reach."""
-    relation, provenance, rows = spark_release(session, place)
+    there = Place(session, place)
+    description, provenance = there.description(), there.provenance()
+    if description is None or provenance is None:
+        raise FileError(
+            f"'{place}' carries no mechanism, so how it was perturbed, or whether, is not known",
+            hint="perturb it first: sfumato perturb … --engine",
+        )
     reports = provenance.mechanism.reports
-    kept = None
-    if cache:
-        kept = KeptCounts.of(provenance.release, reports, Place(session, place).state)
-    return Release(SparkCounter(reports, relation, rows, kept), provenance)
+    kept = KeptCounts.of(provenance.release, reports, there.state) if cache else None
+    relation = spark_relation(session, place, reports)
+    return Release(SparkCounter(reports, relation, description.get("rows"), kept), provenance)
