@@ -41,7 +41,7 @@ from sfumato.mechanisms.item_set import ItemSet, collision_variance
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream, secure, seeded
-from sfumato.source import Release
+from sfumato.release import Release
 from sfumato.table import Provenance, Table
 from sfumato.table.round import Round
 

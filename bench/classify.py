@@ -29,7 +29,8 @@ from sfumato.mine.quality import Concurrence, Quality
 from sfumato.mine.reconstructed import Reconstructed
 from sfumato.mine.tree import DecisionTree
 from sfumato.randomness import seeded
-from sfumato.source import Exact, Source, perturb
+from sfumato.release import Exact, perturb
+from sfumato.source import Source
 from sfumato.table import Table, read
 
 EIGHT = (

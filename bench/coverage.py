@@ -24,7 +24,7 @@ from sfumato.estimation.answer import Answer
 from sfumato.mechanisms.retention import Retention
 from sfumato.mine.cube import query
 from sfumato.randomness import Keystream, seeded
-from sfumato.source import Exact, perturb
+from sfumato.release import Exact, perturb
 from sfumato.table import Table, read
 
 KEEP, LEVEL, QUERIES, QUICK_QUERIES = 0.3, 0.95, 1000, 200

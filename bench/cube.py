@@ -26,7 +26,7 @@ from sfumato.mechanisms.retention import Retention
 from sfumato.mine.cube import query
 from sfumato.mine.cube.statement import _read
 from sfumato.randomness import secure
-from sfumato.source import Release
+from sfumato.release import Release
 from sfumato.table import Table, perturb_table, reader_of
 
 ROWS = 10_000_000

@@ -37,7 +37,7 @@ from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mine.itemsets import Itemsets, frequent_itemsets
 from sfumato.mine.rules import association_rules
 from sfumato.randomness import seeded
-from sfumato.source import Exact, Release, perturb
+from sfumato.release import Exact, Release, perturb
 from sfumato.table import Table
 
 KEEP = 0.9

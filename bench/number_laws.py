@@ -29,7 +29,7 @@ from sfumato.mechanisms.square_wave import SquareWave
 from sfumato.mine.cube import query
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
-from sfumato.source import perturb
+from sfumato.release import perturb
 from sfumato.table import Table
 
 SEEDS, CUTS = 12, 8

@@ -31,7 +31,7 @@ from sfumato.mine.cube import query
 from sfumato.plan import plan_release
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
-from sfumato.source import perturb
+from sfumato.release import perturb
 from sfumato.table import Table
 
 SEEDS = 10

@@ -49,7 +49,8 @@ from sfumato.model.fitted import fit_release
 from sfumato.model.model import Model
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import secure, seeded
-from sfumato.source import Exact, Source, perturb
+from sfumato.release import Exact, perturb
+from sfumato.source import Source
 from sfumato.table import Table, read
 
 PROMISE = Guarantee(19)

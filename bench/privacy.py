@@ -18,7 +18,7 @@ from sfumato.mechanisms.registry import mechanism_class
 from sfumato.plan import plan_release
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
-from sfumato.source import Release
+from sfumato.release import Release
 from sfumato.table import Table, perturb_table
 
 NINETEEN = Guarantee(19)

@@ -33,7 +33,8 @@ from sfumato.model.fitted import reports_of
 from sfumato.model.number_model import NumberModel
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
-from sfumato.source import Source, perturb
+from sfumato.release import perturb
+from sfumato.source import Source
 from sfumato.table import Table
 
 SEEDS = 10

@@ -25,7 +25,8 @@ from sfumato.mechanisms.permuting import Permuting
 from sfumato.mechanisms.retention import Retention
 from sfumato.mine.cube import query
 from sfumato.randomness import seeded
-from sfumato.source import Release, Source, perturb
+from sfumato.release import Release, perturb
+from sfumato.source import Source
 from sfumato.table import Table
 
 ROWS = 200_000

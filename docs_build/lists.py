@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import MISSING
 from typing import Any
 
+from sfumato.mine.cube.accepted import ACCEPTED, NAMES
 from sqlglot import exp
 
 import sfumato
@@ -20,7 +21,6 @@ from sfumato.domain import Bins, Category, Domain, Items, Numeric
 from sfumato.interruption import INTERRUPTED
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.registry import MECHANISMS, mechanism_class
-from sfumato.mine.cube.accepted import ACCEPTED, NAMES
 from sfumato.mine.cube.aggregates import AGGREGATES
 from sfumato.privacy.guarantee import Guarantee
 

@@ -18,7 +18,7 @@ from sfumato.mine.reconstructed import Reconstructed
 from sfumato.mine.tree import DecisionTree
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
-from sfumato.source import Exact, Release, perturb
+from sfumato.release import Exact, Release, perturb
 from sfumato.table import Table
 
 TARGET, GAMMA, TRAINING = "income", 19, 0.75

@@ -23,7 +23,7 @@ from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.fp_nfp import FrequencyFlip
 from sfumato.mine.itemsets import Itemsets, frequent_itemsets
 from sfumato.randomness import Keystream, seeded
-from sfumato.source import Exact, Release, perturb
+from sfumato.release import Exact, Release, perturb
 from sfumato.table import Table, read
 
 KEEPS = (0.95, 0.90, 0.85, 0.80, 0.75, 0.70)  # the paper's distortion probabilities

@@ -31,7 +31,7 @@ from sfumato.mine.itemsets import Itemsets, frequent_itemsets
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.siblings import record_account, record_stays
 from sfumato.randomness import seeded
-from sfumato.source import Exact, perturb
+from sfumato.release import Exact, perturb
 from sfumato.table import Table
 
 MIN_SUPPORT = 0.02

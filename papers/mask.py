@@ -18,7 +18,7 @@ from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mine.itemsets import Itemsets, frequent_itemsets
 from sfumato.printable import percent
 from sfumato.randomness import seeded
-from sfumato.source import Exact, Release, perturb
+from sfumato.release import Exact, Release, perturb
 from sfumato.table import Table, read
 
 QUANTITIES = ("|F|", "support error (%)", "σ- (%)", "σ+ (%)")

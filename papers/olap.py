@@ -23,7 +23,7 @@ from sfumato.errors import ConvergenceWarning
 from sfumato.estimation.evidence import CountEvidence
 from sfumato.mechanisms.retention import Retention
 from sfumato.randomness import Keystream, seeded
-from sfumato.source import Exact, perturb
+from sfumato.release import Exact, perturb
 from sfumato.table import Table, read
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from sfumato.mechanisms.questionnaire import Questionnaire
 from sfumato.model.fitted import fit_release
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
-from sfumato.source import Exact, Source, perturb
+from sfumato.release import Exact, perturb
+from sfumato.source import Source
 from sfumato.table import Table
 
 NAME = "one-report"

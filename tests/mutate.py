@@ -195,12 +195,12 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "cls.forks += 2",
     ): "that it changed is all that is asked of it",
     (
-        "source.py",
+        "release.py",
         "return self._tabulated(exact=True)",
         "return self._tabulated(exact=False)",
     ): "without noise the covariances are 0, looked up or computed",
     (
-        "source.py",
+        "release.py",
         "if small or len(columns) > len(self.domain): # baskets beside others: an axis an item",
         "if small or len(columns) >= len(self.domain): # baskets beside others: an axis an item",
     ): "the same supports, table by table: only slower",

@@ -24,8 +24,8 @@ from sfumato.domain import Attribute, Category, Domain, Numeric
 from sfumato.mine.cube import query
 from sfumato.plan.workload import _halves
 from sfumato.randomness import seeded
-from sfumato.source import Exact, Release, perturb
-from sfumato.source import open as open_release
+from sfumato.release import Exact, Release, perturb
+from sfumato.release import open as open_release
 from sfumato.table import Table
 
 SUPPORT = 0.02

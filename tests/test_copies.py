@@ -20,7 +20,8 @@ from sfumato.errors import EstimationError, QueryError, Unanswerable
 from sfumato.mechanisms.permuting import Permuting
 from sfumato.mechanisms.retention import Retention
 from sfumato.randomness import seeded
-from sfumato.source import Exact, Release, Source
+from sfumato.release import Exact, Release
+from sfumato.source import Source
 from sfumato.table import Table, perturb_table
 from sfumato.testing import Example
 

@@ -12,7 +12,7 @@ from sfumato.bits import Bits
 from sfumato.domain import Domain, Items
 from sfumato.errors import DataError
 from sfumato.evaluate import LengthErrors, itemset_errors, true_supports
-from sfumato.source import Exact
+from sfumato.release import Exact
 from sfumato.table import Table
 
 ROWS = 400

@@ -9,7 +9,7 @@ from sfumato.counting import in_memory
 from sfumato.counting.in_memory import ArrayCounter
 from sfumato.domain import Category, Domain, Items
 from sfumato.randomness import seeded
-from sfumato.source import source_of
+from sfumato.release import source_of
 from sfumato.table import Table
 
 BASKETS = Domain((Items("items", tuple("abcdefgh")),))

@@ -32,6 +32,7 @@ LAYERS = (
     ("counting",),
     ("estimation",),
     ("source",),
+    ("release",),
     ("engines",),
     ("model",),
     ("rounds",),

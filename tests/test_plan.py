@@ -36,7 +36,7 @@ from sfumato.plan.prediction import Item, itemset_variance
 from sfumato.plan.workload import PlanWorkload, predict
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
-from sfumato.source import Exact, Release, perturb
+from sfumato.release import Exact, Release, perturb
 from sfumato.table import Table, perturb_table
 
 NINETEEN = Guarantee(19)

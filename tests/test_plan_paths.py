@@ -18,7 +18,7 @@ from sfumato.plan import Candidate, plan_release
 from sfumato.plan.prediction import Item, itemset_variance
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
-from sfumato.source import perturb
+from sfumato.release import perturb
 from sfumato.table import Table
 
 # seeds whose answers are unbiased: no number by square-wave, no model

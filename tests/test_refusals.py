@@ -22,7 +22,7 @@ from sfumato.mechanisms.registry import MECHANISMS, from_spec
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.mine.rules import association_rules
 from sfumato.randomness import seeded
-from sfumato.source import Release
+from sfumato.release import Release
 from sfumato.table import Table
 from sfumato.testing import Example
 

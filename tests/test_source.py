@@ -11,7 +11,8 @@ from sfumato.domain import Category, Domain, Items, Numeric
 from sfumato.engines.several import _check_alike
 from sfumato.errors import EstimationError, ParameterError, SchemaError
 from sfumato.randomness import seeded
-from sfumato.source import REMEMBERED, UNDONE, Exact, Release, source_of
+from sfumato.release import Exact, Release, source_of
+from sfumato.source import REMEMBERED, UNDONE
 from sfumato.table import Table
 
 ROWS = 20_000

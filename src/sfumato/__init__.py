@@ -66,9 +66,9 @@ if TYPE_CHECKING:
     from sfumato.publish.swap import swap as swap
     from sfumato.randomness import secure as secure
     from sfumato.randomness import seeded as seeded
-    from sfumato.source import Exact as Exact
-    from sfumato.source import Release as Release
-    from sfumato.source import open as open
+    from sfumato.release import Exact as Exact
+    from sfumato.release import Release as Release
+    from sfumato.release import open as open
     from sfumato.table import Table as Table
     from sfumato.table import propose_schema as propose_schema
     from sfumato.table import read as read
@@ -116,7 +116,7 @@ _HOMES = {
     "publish.suppress": "suppress",
     "publish.swap": "swap",
     "randomness": "secure seeded",
-    "source": "Exact Release open",
+    "release": "Exact Release open",
     "table": "Table propose_schema read",
 }
 _EXPORTS = {name: f"{home}:{name}" for home, names in _HOMES.items() for name in names.split()}

@@ -39,10 +39,11 @@ from sfumato.plan.planning import plan_release
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.publish.owned import framed
 from sfumato.randomness import Keystream, drawing
+from sfumato.release import Exact, Release, source_of
+from sfumato.release import open as open_release
+from sfumato.release import perturb as perturb_records
 from sfumato.rounds import MarkedRound, RoundWanted, Spelling
-from sfumato.source import Exact, Release, Source, source_of
-from sfumato.source import open as open_release
-from sfumato.source import perturb as perturb_records
+from sfumato.source import Source
 from sfumato.table import (
     Table,
     check_named,

@@ -24,7 +24,8 @@ from sfumato.mechanisms.item_set import WANTED
 from sfumato.mechanisms.registry import round_design
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream
-from sfumato.source import Release, Source
+from sfumato.release import Release
+from sfumato.source import Source
 from sfumato.table import Provenance
 from sfumato.table.round import Round, RoundLock, check_unasked
 

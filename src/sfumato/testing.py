@@ -43,7 +43,8 @@ from sfumato.plan.planning import candidate
 from sfumato.plan.workload import PlanWorkload, predict
 from sfumato.privacy.guarantee import Gamma
 from sfumato.randomness import secure, seeded
-from sfumato.source import Exact, Release, Source
+from sfumato.release import Exact, Release
+from sfumato.source import Source
 from sfumato.table import Table, perturb_table
 
 REJECT = 1e-6  # a true distribution is rejected for less than one seed in a million

@@ -23,7 +23,7 @@ from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mechanisms.retention import Retention
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
-from sfumato.source import perturb
+from sfumato.release import perturb
 from sfumato.table import Table
 
 PEOPLE = Domain(

@@ -17,7 +17,7 @@ from sfumato.counting.sql import kept
 from sfumato.domain import Category, Domain, Items, Numeric
 from sfumato.engines import open_source, save_release
 from sfumato.randomness import seeded
-from sfumato.source import Release
+from sfumato.release import Release
 from sfumato.table import Table
 
 PEOPLE = Domain(

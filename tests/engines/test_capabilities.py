@@ -26,7 +26,7 @@ from sfumato.engines.spark.spark_counter import SPARK
 from sfumato.engines.sqlite import SQLITE
 from sfumato.errors import SfumatoError
 from sfumato.randomness import seeded
-from sfumato.source import Release
+from sfumato.release import Release
 from sfumato.table import Table
 
 ROWS = 700

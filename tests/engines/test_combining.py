@@ -13,7 +13,8 @@ from sfumato.domain import Category, Domain, Items, Numeric
 from sfumato.engines import combine
 from sfumato.errors import EstimationError, ParameterError, SchemaError
 from sfumato.randomness import seeded
-from sfumato.source import Exact, Source
+from sfumato.release import Exact
+from sfumato.source import Source
 from sfumato.table import Table
 
 DOMAIN = Domain(

@@ -19,7 +19,7 @@ from sfumato.engines.opening import DATABASES
 from sfumato.errors import DataError, FileError, ParameterError, SfumatoError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.randomness import seeded
-from sfumato.source import Exact, Release
+from sfumato.release import Exact, Release
 from sfumato.table import Table
 
 ROWS = 4000

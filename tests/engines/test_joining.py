@@ -17,7 +17,7 @@ from sfumato.engines.opening import DATABASES
 from sfumato.errors import DataError, EstimationError, SchemaError
 from sfumato.mechanisms.combined import Combined
 from sfumato.randomness import Keystream, seeded
-from sfumato.source import Exact, Release
+from sfumato.release import Exact, Release
 from sfumato.table import Table
 
 ROWS = 2000

@@ -14,7 +14,7 @@ from sfumato.domain import Category, Domain, Numeric
 from sfumato.engines import open_source, save_release
 from sfumato.errors import MissingExtraError, ServerError, SfumatoError
 from sfumato.randomness import seeded
-from sfumato.source import Release
+from sfumato.release import Release
 from sfumato.table import Table
 
 PASSWORD = "s3cret-Pa55"

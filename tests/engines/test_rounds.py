@@ -41,7 +41,7 @@ from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.plan import plan_release
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream, secure, seeded
-from sfumato.source import Release
+from sfumato.release import Release
 from sfumato.table import Table, perturb_file, reader_of
 from sfumato.table.round import Round
 

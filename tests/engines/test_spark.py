@@ -34,13 +34,13 @@ from sfumato.mine.cube import query
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream, secure, seeded
-from sfumato.source import open as open_release
+from sfumato.release import open as open_release
 from sfumato.table import Table, perturb_table, reader_of, save
 
 pytest.importorskip("pyspark")
 
 from sfumato.engines.spark import Place, perturb_frame, perturb_with_spark, spark_session
-from sfumato.engines.spark.spark_counter import PackedBaskets, SparkBaskets, spark_release
+from sfumato.engines.spark.spark_counter import PackedBaskets, SparkBaskets, open_with_spark
 from sfumato.engines.spark.spark_perturb import PartitionReports, PartitionWork, plain_schema
 from sfumato.engines.spark.spark_records import Form, SparkRecords, map_in_arrow
 
@@ -57,6 +57,12 @@ DOMAIN = Domain(
     )
 )
 BASKETS = Domain((Items("items", tuple(map(str, range(1, 13)))),))
+
+
+def opened(session, place):
+    """The rows that Spark reads, and how they were made."""
+    release = open_with_spark(session, place)
+    return release.counter.relation, release.provenance
 
 
 @pytest.fixture(scope="module")
@@ -358,7 +364,7 @@ def questions(domain: Domain):
 
 
 def test_cells_are_counted_as_in_memory(session, release):
-    relation, provenance, _ = spark_release(session, release)
+    relation, provenance = opened(session, release)
     engine = SqlCounter(provenance.mechanism.reports, relation)
     memory = ArrayCounter(provenance.mechanism.reports, open_release(release).table.columns)
     asked = questions(provenance.mechanism.reports)
@@ -373,7 +379,7 @@ def test_cells_are_counted_as_in_memory(session, release):
 def test_sums_of_powers_are_as_in_memory(session, frame, folder):
     target = str(folder / "numbers.parquet")
     perturb_frame(frame, target, Retention(DOMAIN, 0.6), seeded(9), schema=DOMAIN)
-    relation, provenance, _ = spark_release(session, target)
+    relation, provenance = opened(session, target)
     reports = provenance.mechanism.reports
     cells = (reports["sex"].cells(), reports["age"].cells_by_cuts((40, 60)))
     engine = SqlCounter(reports, relation).power_sums(cells, 1, 55.0, 40.0)
@@ -384,7 +390,7 @@ def test_sums_of_powers_are_as_in_memory(session, frame, folder):
 
 
 def test_itemsets_are_counted_as_in_memory(session, baskets):
-    relation, provenance, _ = spark_release(session, baskets)
+    relation, provenance = opened(session, baskets)
     reports = provenance.mechanism.reports
     packing = PackedBaskets(reports, (reports.attributes[0],))
     counter = SparkBaskets(relation.frame.repartition(3), packing, ROWS)
@@ -399,7 +405,7 @@ def test_itemsets_are_counted_as_in_memory(session, baskets):
 
 
 def test_records_are_packed_one_bit_a_cell(session, release):
-    relation, provenance, _ = spark_release(session, release)
+    relation, provenance = opened(session, release)
     reports = provenance.mechanism.reports
     parts = tuple(reports[name].cells() for name in ("sex", "pay.scale"))
     counter = SparkBaskets(relation.frame, PackedBaskets(reports, parts), ROWS)
@@ -417,7 +423,7 @@ def test_places_know_what_they_hold(session, release, folder, tmp_path):
     single.save(tmp_path / "single.parquet")
     single.save(tmp_path / "single.csv")
     for name in ("single.parquet", "single.csv"):
-        relation, provenance, _ = spark_release(session, str(tmp_path / name))
+        relation, provenance = opened(session, str(tmp_path / name))
         assert provenance == single.provenance
         counter = SqlCounter(provenance.mechanism.reports, relation)
         cells = questions(provenance.mechanism.reports)[1]
@@ -559,7 +565,7 @@ def test_parts_of_another_release_are_not_described(session, frame, mechanism, f
         perturb_frame(frame, target, mechanism, seeded(seed), schema=DOMAIN)
     ours, theirs = (sorted((folder / f"{n}-parts.parquet").glob("part-*.parquet")) for n in names)
     place = str(folder / "mine-parts.parquet")
-    assert spark_release(session, place)[1].release == open_release(place).provenance.release
+    assert opened(session, place)[1].release == open_release(place).provenance.release
     kept = ours[0].read_bytes()
     ours[0].write_bytes(theirs[0].read_bytes())  # as many rows or nearly, under the same name
     with pytest.raises(FileError, match="its description speaks of"):
@@ -568,7 +574,7 @@ def test_parts_of_another_release_are_not_described(session, frame, mechanism, f
     (ours[0].parent / f".{ours[0].name}.crc").unlink(missing_ok=True)
     ours[0].rename(ours[0].with_name(theirs[0].name))
     with pytest.raises(FileError, match="are not those that its description speaks of"):
-        spark_release(session, place)
+        open_with_spark(session, place)
 
 
 def test_the_old_folder_stays_until_the_new_one_is_in_place(frame, mechanism, folder, monkeypatch):

@@ -16,7 +16,7 @@ from sfumato.domain import Category, Domain
 from sfumato.engines import open_source, save_release
 from sfumato.errors import FileError, ParameterError, SfumatoError
 from sfumato.randomness import seeded
-from sfumato.source import Release
+from sfumato.release import Release
 from sfumato.table import Table
 
 DOMAIN = Domain((Category("sex", ("F", "M", "sex")),))

@@ -24,7 +24,7 @@ from sfumato.engines import open_source, save_release
 from sfumato.engines.duckdb import DuckRelation
 from sfumato.errors import SfumatoError
 from sfumato.randomness import seeded
-from sfumato.source import Release
+from sfumato.release import Release
 from sfumato.table import Table
 
 CANARY = "SECRET-4711"

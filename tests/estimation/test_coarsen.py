@@ -8,7 +8,7 @@ from sfumato.counting.in_memory import ArrayCounter
 from sfumato.domain import Category, Domain, Numeric
 from sfumato.errors import ParameterError
 from sfumato.randomness import seeded
-from sfumato.source import Exact
+from sfumato.release import Exact
 from sfumato.table import Table
 
 RECORDS = Domain(

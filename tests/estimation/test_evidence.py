@@ -18,7 +18,7 @@ from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import Evidence, MergedEvidence, with_known_laws
 from sfumato.estimation.pooled import SummedEvidence, pooled, summed
 from sfumato.randomness import seeded
-from sfumato.source import Release
+from sfumato.release import Release
 from sfumato.table import Table, perturb_table
 from sfumato.testing import Example
 

@@ -11,7 +11,7 @@ from sfumato.domain import Category, Domain, Numeric
 from sfumato.errors import EstimationError
 from sfumato.estimation.moments import Scale, law_moments
 from sfumato.randomness import seeded
-from sfumato.source import Exact
+from sfumato.release import Exact
 from sfumato.table import Table
 
 CENTRE = 47.0

@@ -10,7 +10,7 @@ from sfumato.estimation.supports.partial import PartialSupports
 from sfumato.mechanisms.cut_and_paste import CutAndPaste
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.randomness import seeded
-from sfumato.source import Release, perturb
+from sfumato.release import Release, perturb
 from sfumato.table import Table
 
 PEOPLE = Domain(

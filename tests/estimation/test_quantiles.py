@@ -15,7 +15,7 @@ from sfumato.estimation.quantiles import NumberCounts, Wanted, quantiles
 from sfumato.estimation.uneven import UnevenAnswer, root
 from sfumato.mine.cube import query
 from sfumato.randomness import seeded
-from sfumato.source import Exact
+from sfumato.release import Exact
 from sfumato.table import Table
 
 RNG = np.random.default_rng(11)

@@ -31,7 +31,7 @@ from sfumato.collect.server.running import ServerSettings, serving
 from sfumato.domain import Bins, Category, Domain, Items, Numeric
 from sfumato.mechanisms.item_set import ItemSet
 from sfumato.randomness import seeded
-from sfumato.source import Release
+from sfumato.release import Release
 from sfumato.table import Table, save
 
 PEOPLE = 1200

@@ -25,7 +25,7 @@ from sfumato.bits import Bits
 from sfumato.domain import Category, Domain, Items, Numeric
 from sfumato.privacy.ledger import Ledger
 from sfumato.randomness import seeded
-from sfumato.source import Release
+from sfumato.release import Release
 from sfumato.table import Table, save
 from tests.mechanisms.examples import EXAMPLES
 
@@ -155,7 +155,7 @@ def postgres_script() -> str:
 
 def spark_folder(folder: Path) -> dict[str, object]:
     """A folder of parts, as Spark wrote it."""
-    from sfumato.source import open as open_release
+    from sfumato.release import open as open_release
     from sfumato.spark import perturb_with_spark, spark_session
 
     session = spark_session("local[2]", {"spark.driver.memory": "1g"})

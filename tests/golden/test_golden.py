@@ -16,7 +16,7 @@ import sfumato as sf
 from sfumato.cli.summary import summarise
 from sfumato.engines import open_source
 from sfumato.privacy.ledger import Ledger
-from sfumato.source import Release
+from sfumato.release import Release
 from sfumato.table import reader_of
 
 FOLDER = Path(__file__).parent / "0.1.0"

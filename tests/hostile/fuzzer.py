@@ -26,7 +26,7 @@ from sfumato.domain import Domain, Items
 from sfumato.errors import SfumatoError
 from sfumato.mechanisms.registry import MECHANISMS
 from sfumato.privacy.json_ledger import read_json_ledger
-from sfumato.source import Release
+from sfumato.release import Release
 from sfumato.table import Provenance, Table
 from sfumato.table.baskets import BasketReader
 from sfumato.table.delimited import CsvReader

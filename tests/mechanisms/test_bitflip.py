@@ -21,7 +21,7 @@ from sfumato.mechanisms.registry import from_spec
 from sfumato.mechanisms.steps.basket_steps import SCALE, flip_bits
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import secure, seeded
-from sfumato.source import Release
+from sfumato.release import Release
 from sfumato.table import Table, perturb_table
 
 REJECT = 1e-6

@@ -29,7 +29,7 @@ from sfumato.mechanisms.subset_selection import SubsetSelection
 from sfumato.mechanisms.unary import UnaryEncoding
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
-from sfumato.source import Exact, perturb
+from sfumato.release import Exact, perturb
 from sfumato.table import Table
 
 

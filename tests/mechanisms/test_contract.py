@@ -17,7 +17,7 @@ from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mechanisms.registry import MECHANISMS
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream, seeded
-from sfumato.source import Exact
+from sfumato.release import Exact
 from sfumato.testing import REJECT, MechanismContract, lag_correlation
 
 

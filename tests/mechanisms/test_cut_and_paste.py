@@ -19,7 +19,7 @@ from sfumato.mechanisms.cut_and_paste import SIZE, CutAndPaste, cut_law
 from sfumato.mechanisms.registry import from_spec
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
-from sfumato.source import Release
+from sfumato.release import Release
 from sfumato.table import Table, perturb_table
 
 REJECT = 1e-6

@@ -42,7 +42,7 @@ from sfumato.mechanisms.shares import (
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.probability import ONE
 from sfumato.randomness import seeded
-from sfumato.source import Exact, perturb
+from sfumato.release import Exact, perturb
 from sfumato.table import Table
 
 SEX = Category("sex", ("f", "m"))

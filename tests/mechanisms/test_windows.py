@@ -27,7 +27,7 @@ from sfumato.mechanisms.square_wave import SquareWave
 from sfumato.mechanisms.windows import shares_of
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
-from sfumato.source import Release
+from sfumato.release import Release
 from sfumato.table import Table
 
 AGE = Numeric("age", 0, 99)

@@ -14,7 +14,7 @@ from sfumato.estimation.answer import Answer
 from sfumato.mine.cube import query
 from sfumato.mine.cube.aggregates import AGGREGATES
 from sfumato.mine.cube.statement import ACCEPTED, check, parse
-from sfumato.source import Exact
+from sfumato.release import Exact
 from sfumato.table import Table
 
 BASE = getattr(exp, "Expr", exp.Expression)  # whatever sqlglot calls it

@@ -18,7 +18,7 @@ from sfumato.mine.reconstructed import Reconstructed, by_class
 from sfumato.mine.tree import DecisionTree
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
-from sfumato.source import Exact, perturb
+from sfumato.release import Exact, perturb
 from sfumato.table import Table
 
 DOMAIN = Domain(

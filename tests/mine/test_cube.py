@@ -20,7 +20,7 @@ from sfumato.mine.cube import columns, query
 from sfumato.mine.cube.numbers import axis_numbers
 from sfumato.mine.cube.query import is_outside
 from sfumato.randomness import seeded
-from sfumato.source import Exact
+from sfumato.release import Exact
 from sfumato.table import Table
 from sfumato.view import ColumnView
 

@@ -19,7 +19,7 @@ from sfumato.estimation.answer import Answer
 from sfumato.estimation.quantiles import Wanted
 from sfumato.mine.cube import comparing, numbers, query
 from sfumato.mine.cube.sheet import Sheet, Sums
-from sfumato.source import Exact
+from sfumato.release import Exact
 from sfumato.table import Table
 
 ROUNDING = 1e-11  # beside the numbers that were added up

@@ -21,7 +21,7 @@ from sfumato.mine.cube import query
 from sfumato.mine.frequency import EDGES, Candidates, Prior
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.randomness import seeded
-from sfumato.source import Exact, perturb
+from sfumato.release import Exact, perturb
 from sfumato.table import Table
 
 ITEMS = 30

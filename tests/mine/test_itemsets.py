@@ -23,7 +23,7 @@ from sfumato.mine import limits
 from sfumato.mine.itemsets import Itemsets, Level, Threshold, Tier, frequent_itemsets
 from sfumato.mine.rules import association_rules
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.source import Exact
+from sfumato.release import Exact
 from sfumato.table import Table
 
 NAMES = tuple("abcdefgh")
@@ -380,7 +380,7 @@ def test_threshold_survivors_include_what_is_reported() -> None:
 def test_a_length_of_which_reports_say_nothing_ends_the_search():
     from sfumato.mechanisms.cut_and_paste import CutAndPaste
     from sfumato.randomness import seeded
-    from sfumato.source import perturb
+    from sfumato.release import perturb
 
     rng = np.random.default_rng(8)
     bits = Bits.from_dense(rng.random((3000, 60)) < 0.08)

@@ -19,7 +19,7 @@ from sfumato.errors import ParameterError
 from sfumato.estimation.supports.flipped import FlippedSupports
 from sfumato.mine.itemsets import Itemsets, frequent_itemsets
 from sfumato.mine.rules import ABOVE_ONE, Rules, association_rules
-from sfumato.source import Exact
+from sfumato.release import Exact
 from sfumato.table import read
 
 NAMES = tuple("abcde")

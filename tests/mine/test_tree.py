@@ -22,7 +22,7 @@ from sfumato.mine.splits import Split, cut_deviations, deviation, entropy, gini,
 from sfumato.mine.tree import DecisionTree
 from sfumato.mine.tree_questions import NodeCounts, TreeQuestions
 from sfumato.randomness import seeded
-from sfumato.source import Exact
+from sfumato.release import Exact
 from sfumato.table import Table
 
 PEOPLE = Domain(

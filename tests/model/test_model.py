@@ -34,7 +34,7 @@ from sfumato.model.model_file import model_to_dict, open_model, save_model
 from sfumato.model.sampling import sample
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
-from sfumato.source import Exact, Release, perturb
+from sfumato.release import Exact, Release, perturb
 from sfumato.table import Table
 
 PROMISE = Guarantee(19)

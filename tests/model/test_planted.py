@@ -20,7 +20,7 @@ from sfumato.model.misfit import CONTRADICTED, misfit
 from sfumato.model.model import Model
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
-from sfumato.source import Exact, perturb
+from sfumato.release import Exact, perturb
 from sfumato.table import Table
 
 PROMISE = Guarantee(19)

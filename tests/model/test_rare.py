@@ -22,7 +22,7 @@ from sfumato.model.model_evidence import WHOLE, LawEvidence
 from sfumato.model.observed import Answers, unbiased_factors
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
-from sfumato.source import Exact, perturb
+from sfumato.release import Exact, perturb
 from sfumato.table import Table
 
 

@@ -9,7 +9,7 @@ import sfumato as sf
 from papers.accuracy import support_accuracy
 from sfumato.domain import Category, Domain
 from sfumato.randomness import seeded
-from sfumato.source import Exact
+from sfumato.release import Exact
 from sfumato.table import Table
 
 

@@ -16,7 +16,7 @@ from sfumato.bits import Bits
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.randomness import seeded
-from sfumato.source import perturb
+from sfumato.release import perturb
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from sfumato.datasets import census
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mine.itemsets import Itemsets, frequent_itemsets
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.source import Exact
+from sfumato.release import Exact
 from sfumato.table import Table
 
 SEEDS = range(1, 4)

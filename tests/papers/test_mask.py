@@ -14,7 +14,7 @@ from sfumato.evaluate import itemset_errors
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mine.itemsets import Itemsets, frequent_itemsets
 from sfumato.randomness import seeded
-from sfumato.source import Exact, Release, perturb
+from sfumato.release import Exact, Release, perturb
 from sfumato.table import Table
 
 SEEDS = range(1, 5)

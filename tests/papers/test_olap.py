@@ -13,8 +13,8 @@ from sfumato.channels import Product, Retain
 from sfumato.domain import Numeric
 from sfumato.mechanisms.retention import Retention
 from sfumato.randomness import seeded
+from sfumato.release import Exact, perturb
 from sfumato.renderers.html import page
-from sfumato.source import Exact, perturb
 from sfumato.table import Table
 
 

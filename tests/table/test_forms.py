@@ -103,7 +103,7 @@ def test_flags_are_items_whatever_way_they_say_yes(tmp_path):
 
 def test_flags_are_mined_without_their_falses(tmp_path):
     from sfumato.mine.itemsets import frequent_itemsets
-    from sfumato.source import Exact
+    from sfumato.release import Exact
 
     frame = pa.table({"tea": [True, True], "milk": [True, False], "jam": [False, False]})
     found = frequent_itemsets(Exact(read(frame)), 0.5)

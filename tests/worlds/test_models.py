@@ -18,7 +18,7 @@ from sfumato.mechanisms.questionnaire import Questionnaire
 from sfumato.model.fitted import fit_release
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
-from sfumato.source import Exact, perturb
+from sfumato.release import Exact, perturb
 
 WORLDS = range(24)
 MANY_WORLDS = range(1000, 1240)

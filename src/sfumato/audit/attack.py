@@ -22,7 +22,7 @@ from sfumato.channels import Channel
 from sfumato.domain import Cells, Items
 from sfumato.estimation.likelihood import clip_and_scale
 from sfumato.randomness import Keystream
-from sfumato.source import Release
+from sfumato.release import Release
 from sfumato.table import Table
 
 NEVER = -1e4  # the logarithm of what cannot happen

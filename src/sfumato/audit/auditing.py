@@ -30,7 +30,7 @@ from sfumato.errors import ParameterError, Unanswerable
 from sfumato.privacy.probability import check_breach, check_strictly_between
 from sfumato.privacy.siblings import SiblingAccount, record_account
 from sfumato.randomness import Keystream, drawing
-from sfumato.source import Exact, Release
+from sfumato.release import Exact, Release
 from sfumato.table import Table
 
 Progress = Callable[[str, float], None]  # the stage, and the share of the whole audit that is done

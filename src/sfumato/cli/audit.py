@@ -19,7 +19,7 @@ from sfumato.domain import Domain
 from sfumato.errors import FileError, ParameterError
 from sfumato.progress import Progress
 from sfumato.randomness import secure, seeded
-from sfumato.source import Release
+from sfumato.release import Release
 from sfumato.table import Table, reader_of
 from sfumato.table.shuffling import read_order
 

@@ -16,7 +16,8 @@ from sfumato.mine.classifier import Classifier
 from sfumato.mine.features import domain_of_tests
 from sfumato.mine.quality import Concurrence, Quality
 from sfumato.mine.tree import DecisionTree
-from sfumato.source import Exact, Source
+from sfumato.release import Exact
+from sfumato.source import Source
 from sfumato.table import Table, reader_of
 from sfumato.view import TableView, View
 

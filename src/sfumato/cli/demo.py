@@ -33,9 +33,9 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.publish.hide import hide
 from sfumato.publish.swap import swap
 from sfumato.randomness import Keystream, secure, seeded
+from sfumato.release import Exact, Release, perturb
 from sfumato.renderers.picture import points
 from sfumato.result import save_view
-from sfumato.source import Exact, Release, perturb
 from sfumato.table import Table as Records
 from sfumato.view import Chart, ColumnView, TableView, View
 

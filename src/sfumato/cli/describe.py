@@ -33,7 +33,7 @@ def describe(
     if "://" in file:
         # Only a database needs an engine: a file describes itself, and quickly.
         from sfumato.engines import open_source
-        from sfumato.source import Release
+        from sfumato.release import Release
 
         found = open_source(file)
         assert isinstance(found, Release)

@@ -14,7 +14,7 @@ from sfumato.errors import FileError
 from sfumato.model.fitted import alone, fit_release, fit_rounds
 from sfumato.model.model import Model
 from sfumato.model.model_file import save_model
-from sfumato.source import Release
+from sfumato.release import Release
 
 
 def fit(

@@ -21,8 +21,9 @@ from sfumato.evaluate import ErrorsByLength, beside_truth, itemset_errors
 from sfumato.mine.itemsets import Itemsets, Level, frequent_itemsets
 from sfumato.mine.rules import Rules, association_rules
 from sfumato.progress import Progress, silent
+from sfumato.release import Release
 from sfumato.result import write_whole
-from sfumato.source import Release, Source
+from sfumato.source import Source
 from sfumato.table import check_named, read_names
 from sfumato.view import LISTED, View
 

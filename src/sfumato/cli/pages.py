@@ -18,8 +18,9 @@ from sfumato.cli.printing import print_json, show
 from sfumato.cli.summary import promise
 from sfumato.model.model import Model
 from sfumato.privacy.guarantee import PRIOR
+from sfumato.release import Release
 from sfumato.result import save_view
-from sfumato.source import Release, Source
+from sfumato.source import Source
 from sfumato.view import View
 
 _SPECIAL = {*'"$`\\!'}  # what a shell reads inside double quotes

@@ -12,7 +12,8 @@ from sfumato.cli.mechanism import MechanismOptions
 from sfumato.cli.options import Options, option
 from sfumato.cli.printing import print_notes
 from sfumato.errors import ParameterError
-from sfumato.source import Release, Source
+from sfumato.release import Release
+from sfumato.source import Source
 from sfumato.table.round import Round
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from sfumato.domain import Domain
 from sfumato.errors import DataError, ParameterError
 from sfumato.model.format import is_model
 from sfumato.progress import Progress, silent
-from sfumato.source import Exact, Release, Source
+from sfumato.release import Exact, Release
+from sfumato.source import Source
 from sfumato.table import Reader, propose, read_items, reader_of
 from sfumato.table.baskets import BasketReader
 from sfumato.table.round import Round

@@ -17,7 +17,7 @@ from sfumato.engines.several import RoundSeries
 from sfumato.errors import CampaignError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.in_rounds import ROUNDS, SHARES
-from sfumato.source import Release
+from sfumato.release import Release
 from sfumato.table import Provenance, Table, writer_to
 from sfumato.table.packing import Packing
 from sfumato.table.table import join_columns

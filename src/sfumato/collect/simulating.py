@@ -25,7 +25,7 @@ from sfumato.collect.synthetic_people import people
 from sfumato.collect.tally import CampaignTally
 from sfumato.errors import CampaignError
 from sfumato.randomness import Keystream
-from sfumato.source import Exact
+from sfumato.release import Exact
 from sfumato.table import Table
 
 AT_ONCE = 1000  # people between two words of progress

@@ -21,7 +21,7 @@ from sfumato.counting.sql.statements import Tree
 from sfumato.domain import Domain, Items
 from sfumato.errors import DataError, EstimationError, SchemaError
 from sfumato.mechanisms.combined import report_names, side_by_side
-from sfumato.source import Release
+from sfumato.release import Release
 from sfumato.table import Provenance, Table
 from sfumato.table.readers import flat_names
 
@@ -37,7 +37,7 @@ def join(left: Release, right: Release, key: str) -> Release:
 
     >>> from sfumato.domain import Category, Domain
     >>> from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
-    >>> from sfumato.source import perturb
+    >>> from sfumato.release import perturb
     >>> who = Category("id", ("a", "b", "c"), public=True)
     >>> smoker, member = (Category(name, ("no", "yes")) for name in ("smoker", "member"))
     >>> data = {"id": ["a", "b", "c"], "smoker": ["no", "yes", "no"], "member": ["yes"] * 3}

@@ -27,7 +27,8 @@ from sfumato.engines.sqlite import SqliteDatabase
 from sfumato.errors import DataError, FileError, ParameterError, SfumatoError, near_miss
 from sfumato.mechanisms.base import Mechanism
 from sfumato.randomness import Keystream
-from sfumato.source import Release, Source, source_of
+from sfumato.release import Release, source_of
+from sfumato.source import Source
 from sfumato.table import Provenance, Reader, Table, Written, perturb_table, reader_of
 from sfumato.table.limits import BATCH_ROWS
 from sfumato.table.packing import Packing

@@ -28,7 +28,8 @@ from sfumato.mechanisms.in_rounds import ROUNDS, Asking, RoundDesign
 from sfumato.mechanisms.item_set import WANTED
 from sfumato.mechanisms.sizes import SizeBins
 from sfumato.privacy.guarantee import Guarantee
-from sfumato.source import MINED_TABLE, Release, Source
+from sfumato.release import Release
+from sfumato.source import MINED_TABLE, Source
 from sfumato.table.round import Round
 from sfumato.view import TableView, View
 
@@ -112,7 +113,7 @@ def combine(sources: Sequence[Source], *, alike: bool = False) -> Source:
     sites are taken as samples of one population, and each site's shares are weighted by 1 / their
     variance: smaller errors where the keeps differ, but wrong if the sites differ.
 
-    >>> from sfumato.source import Exact
+    >>> from sfumato.release import Exact
     >>> from sfumato.table import read
     >>> towns = [Exact(read({"smoker": ["no", "yes", smokes]})) for smokes in ("yes", "no")]
     >>> combine(towns).marginal(["smoker"]).where(smoker="yes").value

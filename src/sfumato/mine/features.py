@@ -25,7 +25,8 @@ from sfumato.errors import (
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.likelihood import project_simplex
 from sfumato.mine import limits
-from sfumato.source import Exact, Release, Source, default_cells, source_of
+from sfumato.release import Exact, Release, source_of
+from sfumato.source import Source, default_cells
 from sfumato.table import Table
 
 

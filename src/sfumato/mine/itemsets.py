@@ -24,9 +24,10 @@ from sfumato.estimation.supports.asked import AskedSupports
 from sfumato.estimation.supports.supports import Floats, Integers, Supports
 from sfumato.mine.search import Level, LevelwiseSearch, Lost, Survivors, Threshold, Tier, require
 from sfumato.privacy.probability import check_count, check_number
+from sfumato.release import Release
 from sfumato.renderers.picture import points_in_words
 from sfumato.result import Result
-from sfumato.source import Release, Source
+from sfumato.source import Source
 from sfumato.view import DRAWN, LISTED, Chart, ColumnView, TableView, View
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def frequent_itemsets(
     nothing more: at a length whose supports have standard errors above one half (with 0 it goes on
     as the papers do).
 
-    >>> from sfumato.source import Exact
+    >>> from sfumato.release import Exact
     >>> from sfumato.table import read
     >>> people = Exact(read({"tea": ["yes", "yes", "no"], "milk": ["yes", "yes", "yes"]}))
     >>> found = frequent_itemsets(people, 0.6)

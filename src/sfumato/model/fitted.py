@@ -22,7 +22,8 @@ from sfumato.model.number_model import NumberModel, NumberReports
 from sfumato.model.observed import Answers, Reports, Tallies
 from sfumato.observation import CellTally
 from sfumato.progress import Progress, silent
-from sfumato.source import Release, default_cells
+from sfumato.release import Release
+from sfumato.source import default_cells
 
 MOST_ITEMS = 20  # items of baskets that a model holds
 MOST_CELLS = 1024  # of one column

@@ -28,7 +28,7 @@ from sfumato.engines.spark.spark_records import Form, frame_at, map_in_arrow, qu
 from sfumato.engines.spark.storage import Place
 from sfumato.errors import FileError
 from sfumato.observation import ItemsetCounter, ItemSource
-from sfumato.source import Release
+from sfumato.release import Release
 from sfumato.table.readers import flat_names
 from sfumato.table.table import check_names, encode_batch
 

@@ -44,7 +44,8 @@ from sfumato.mine.cube.cube_result import CubeResult, Row
 from sfumato.mine.cube.numbers import COMPARISONS, bare, compare, constant, is_constant, plain
 from sfumato.mine.cube.sheet import Sheet, Sums, Tables
 from sfumato.mine.cube.statement import MANY, TOO_DEEP, Order, Query, parse
-from sfumato.source import Release, Source
+from sfumato.release import Release
+from sfumato.source import Source
 
 METHODS = ("invert", "em")
 
