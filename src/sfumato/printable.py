@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from fractions import Fraction
 from textwrap import wrap
 
@@ -75,15 +76,30 @@ def upwards(value: Fraction | float, figures: int = 4) -> float:
     >>> upwards(Fraction(19 * 10**15 + 4, 10**15))
     19.01
     """
+    return _to_figures(value, figures, math.ceil, 1 - 2**-48)
+
+
+def downwards(value: Fraction | float, figures: int = 4) -> float:
+    """The number rounded down to so many figures: what is left of a budget is not more than it is.
+
+    >>> downwards(3.05561), downwards(10.9996), downwards(6 - 5.9)
+    (3.055, 10.99, 0.1)
+    """
+    return _to_figures(value, figures, math.floor, 1 + 2**-47)
+
+
+def _to_figures(
+    value: Fraction | float, figures: int, towards: Callable[[Fraction], int], slack: float
+) -> float:
     try:
         near = float(value)
     except OverflowError:
         return math.inf
     if not near or not math.isfinite(near):
         return near
-    exact = value if isinstance(value, Fraction) else Fraction(near * (1 - 2**-48))
+    exact = value if isinstance(value, Fraction) else Fraction(near * slack)
     unit = Fraction(10) ** (figures - 1 - math.floor(math.log10(abs(near))))
-    return float(math.ceil(exact * unit) / unit)
+    return float(towards(exact * unit) / unit)
 
 
 def typed(command: str, room: int | None = None) -> list[str]:

@@ -216,7 +216,7 @@ def test_a_campaign_without_a_budget_is_not_an_unlimited_one(home):
     document["budget"] = None
     with serving(document) as (url, _):
         client = Client(url, Ledger.create(home / "m.db", None), budget=2.9)
-        with pytest.raises(PrivacyError, match=r"costs epsilon 2.94, but 2.90 is left of 2.90"):
+        with pytest.raises(PrivacyError, match=r"costs epsilon 2.945, but 2.9 is left of 2.9 "):
             client.answer({"hiv": "yes"})
 
 
@@ -230,7 +230,7 @@ def test_a_policy_file_keeps_the_choices_and_the_command_line_wins(home):
         assert "sends hiv" in run(f"send {url} me.csv --at-most 19 --public age", 2).stderr
         said('public = ["hiv"]\nbudget = 2.5\n')
         url = url.replace("127.0.0.1", "localhost")
-        with pytest.raises(PrivacyError, match=r"is left of 2\.50"):
+        with pytest.raises(PrivacyError, match=r"is left of 2\.5 "):
             Client(url, Ledger.create(home / "l.db", None)).answer(MINE)
         assert len(bodies) == 1
 
@@ -433,7 +433,7 @@ def test_what_was_spent_under_another_spelling_is_not_forgotten(home):
         client = Client(url, book)
         assert client.terms("ANN").answered == 4
         assert client.terms("ann").spent == pytest.approx(4 * math.log(19))
-        with pytest.raises(PrivacyError, match=r"0\.00 is left of 6\.00"):
+        with pytest.raises(PrivacyError, match="but 0 is left of 6 "):
             client.answer({"hiv": "yes"}, "ann")
         assert bodies == [] and len(book.of("a campaign's own key")) == 1
         assert book.spent("a campaign's own key") == pytest.approx(math.log(19))

@@ -95,9 +95,22 @@ def test_what_is_stated_of_a_promise_is_never_better_than_it_is(gamma: Fraction)
     assert shown >= posterior > shown * Fraction("0.98")
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 1.5, 3.0, 6.0])
-def test_an_epsilon_asked_for_is_stated_as_it_was_asked(epsilon: float) -> None:
-    assert Guarantee.from_epsilon(epsilon).epsilon_words == f"{epsilon:g}"
+@given(figures=st.integers(1, 9999), point=st.integers(-5, -2))
+@example(figures=3, point=-2)
+def test_an_epsilon_asked_for_is_stated_as_it_was_asked_and_kept(figures: int, point: int) -> None:
+    """Gamma is rounded down: 0.03 is no 0.03001, and no more is given away than was asked for."""
+    epsilon = float(f"{figures}e{point}")
+    asked = Guarantee.from_epsilon(epsilon)
+    assert asked.epsilon_words == f"{epsilon:.4g}"
+    with localcontext(prec=80):
+        exact = Decimal(epsilon).exp()
+        assert asked.gamma <= exact < Decimal(math.nextafter(float(asked.gamma), math.inf))
+
+
+def test_who_holds_a_thing_impossible_goes_on_doing_so() -> None:
+    for gamma in (2, Fraction(10**400), Fraction(10**400 + 1, 10**399), math.inf):
+        assert Guarantee(gamma).worst_posterior(0.0) == 0
+        assert Guarantee(gamma).worst_posterior(1.0) == 1
 
 
 @pytest.mark.parametrize(

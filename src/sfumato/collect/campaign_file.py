@@ -37,7 +37,7 @@ from sfumato.errors import (
 )
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.registry import mechanism_class
-from sfumato.privacy.account import ROUNDING
+from sfumato.privacy.account import ROUNDING, left_words
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.untrusted import MOST_NUMBER, MOST_TOML_BYTES, MOST_WHOLE, check_toml, read_text
 
@@ -374,7 +374,7 @@ def _announced(text: Text, mechanism: Mechanism, promise: Guarantee) -> int | No
         raise text.error(
             ("budget", "epsilon") if budget else ("rounds",),
             f"in rounds nobody answers twice, so one browser may spend {promise.epsilon_words} and "
-            f"less than twice that; found {'nothing' if budget is None else f'{budget:g}'}",
+            f"less than twice that; found {'nothing' if budget is None else left_words(budget)}",
             hint=f"give epsilon = {once(promise)} under [budget]",
         )
     return int(people)

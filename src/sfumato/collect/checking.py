@@ -21,7 +21,7 @@ from sfumato.collect.policy import Policy
 from sfumato.collect.synthetic_people import people
 from sfumato.collect.tally import CampaignTally, Standing
 from sfumato.errors import EstimationError
-from sfumato.privacy.account import ROUNDING
+from sfumato.privacy.account import ROUNDING, left_words
 from sfumato.privacy.guarantee import PRIOR
 from sfumato.randomness import seeded
 
@@ -175,7 +175,7 @@ def _warnings(campaign: Campaign) -> Iterator[str]:
         yield f"sent as they are, outside the promise: {', '.join(campaign.sent_as_is.values())}"
     if campaign.budget is not None and campaign.guarantee.epsilon > campaign.budget + ROUNDING:
         yield (
-            f"[budget] epsilon = {campaign.budget:g} is less than one answer costs "
+            f"[budget] epsilon = {left_words(campaign.budget)} is less than one answer costs "
             f"({campaign.guarantee.epsilon_words}): nobody can answer"
         )
     usual = Policy()

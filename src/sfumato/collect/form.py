@@ -20,7 +20,7 @@ from sfumato.collect.language import LANGUAGES
 from sfumato.collect.manifest import Manifest, Published
 from sfumato.errors import ParameterError
 
-MODULES = ("draws", "steps", "program", "sfumato", "form")  # each imports only those before it
+MODULES = ("steps", "program", "sfumato", "form")  # each imports only those before it
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";$', re.M)
 _NAMED = re.compile(r"^export \{([^}]*)\};\n", re.M)
 _DECLARED = re.compile(r"^export ((?:async )?(?:const|class|function) (\w+))", re.M)

@@ -11,8 +11,8 @@ from typing import Any
 
 from sfumato.errors import FileError, ParameterError, PrivacyError, SfumatoError, listing, near_miss
 from sfumato.files import user_folder
-from sfumato.printable import json_number, one_line, upwards
-from sfumato.privacy.account import ROUNDING
+from sfumato.printable import downwards, json_number, one_line
+from sfumato.privacy.account import ROUNDING, left_words, spent_words
 from sfumato.privacy.guarantee import PRIOR, Gamma, Guarantee
 from sfumato.untrusted import MOST_ATTRIBUTES, MOST_NUMBER, Untrusted, parsed_toml, read_text
 
@@ -47,8 +47,8 @@ class CampaignTerms:
             "not known: no ledger is kept"
             if self.answered is None
             else f"{self.answered:,} {'time' if self.answered == 1 else 'times'}; epsilon "
-            f"{upwards(self.spent or 0.0):.4g} is spent of the {self.budget:.4g} that this server "
-            "may have"
+            f"{spent_words(self.spent or 0.0)} is spent of the {left_words(self.budget)} that this "
+            "server may have"
         )
         facts = {
             "campaign": one_line(self.release),
@@ -152,9 +152,9 @@ class Policy:
         """
         if not Guarantee(self.at_most).allows(guarantee):
             raise PrivacyError(
-                f"this campaign has {guarantee}, above your limit of {self.at_most:g}: a suspicion "
-                f"of {100 * PRIOR:g} % could become {guarantee.posterior_words()}; nothing was "
-                "drawn or sent",
+                f"this campaign has {guarantee}, above your limit of "
+                f"{downwards(self.at_most, 6):g}: a suspicion of {100 * PRIOR:g} % could become "
+                f"{guarantee.posterior_words()}; nothing was drawn or sent",
                 hint="do not answer; or allow it yourself, by --at-most, in Python at_most=",
                 gamma=guarantee.gamma,
                 at_most=self.at_most,
@@ -162,7 +162,7 @@ class Policy:
         if not kept and guarantee.epsilon > self.budget + ROUNDING:
             raise PrivacyError(
                 f"one answer to this campaign costs epsilon {guarantee.epsilon_words}, above your "
-                f"budget of {self.budget:g} for a server; nothing was drawn or sent",
+                f"budget of {left_words(self.budget)} for a server; nothing was drawn or sent",
                 hint="do not answer; or allow it yourself, by --budget, in Python budget=",
             )
         strange = [words for name, words in sent_as_is.items() if name not in self.public]

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato.errors import PrivacyError
+from sfumato.printable import downwards, upwards
 
 # Sums of rounded logarithms differ from the exact sum by a few units in the last place; three times
 # 0.1 must fit in 0.3.
@@ -82,6 +83,20 @@ def left_of(budget: float, spent: float) -> float:
     return max(budget - spent, 0.0) if math.isfinite(budget) else math.inf
 
 
+def spent_words(epsilon: float) -> str:
+    """What was spent, or would be, as people read it: rounded up.
+
+    >>> spent_words(2.9444), left_words(3.05561), left_words(10.9996), left_words(2e-16)
+    ('2.945', '3.055', '10.99', '0')
+    """
+    return f"{upwards(epsilon):.4g}"
+
+
+def left_words(epsilon: float) -> str:
+    """What may be spent, or what is left of it: rounded down."""
+    return f"{downwards(epsilon) if epsilon > ROUNDING else 0:.4g}"
+
+
 def check_affordable(cost: float, spent: float, budget: float, entries: int) -> None:
     """Raise, with the figures, if a key that has spent so much in so many entries cannot afford the
     cost.
@@ -90,8 +105,8 @@ def check_affordable(cost: float, spent: float, budget: float, entries: int) -> 
     if cost <= left + ROUNDING:
         return
     raise PrivacyError(
-        f"this release costs epsilon {cost:.2f}, but {left:.2f} is left of {budget:.2f} "
-        f"({entries} {'entry' if entries == 1 else 'entries'} in the ledger)",
+        f"this release costs epsilon {spent_words(cost)}, but {left_words(left)} is left of "
+        f"{left_words(budget)} ({entries} {'entry' if entries == 1 else 'entries'} in the ledger)",
         cost=cost,
         left=left,
         budget=budget,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Context, Decimal
 from fractions import Fraction
 
 from sfumato.arguments import checked
@@ -76,13 +77,17 @@ class Guarantee(Shown):
 
     @classmethod
     def from_epsilon(cls, epsilon: float) -> Guarantee:
-        """The guarantee of epsilon local differential privacy: gamma = e^epsilon."""
+        """The guarantee of epsilon local differential privacy: gamma = e^epsilon, rounded down."""
         check_number("epsilon", epsilon)
         if not epsilon > 0:
             raise ParameterError(
                 f"epsilon={epsilon} leaves no information at all; use epsilon > 0", epsilon=epsilon
             )
-        return cls(math.exp(epsilon) if epsilon < 700 else math.inf)
+        if epsilon >= 700:
+            return cls(math.inf)
+        exact = Decimal(epsilon).exp(Context(prec=50))
+        gamma = float(exact)  # the next below, where it lies above what was asked for
+        return cls(gamma if gamma <= exact else math.nextafter(gamma, 1.0))
 
     @classmethod
     def from_breach(cls, rho1: float, rho2: float) -> Guarantee:
@@ -123,7 +128,7 @@ class Guarantee(Shown):
         """The same exactly, of a prior as it is written."""
         _check_probability("prior", prior)
         before = Fraction(repr(float(prior)))
-        if self.gamma == math.inf:
+        if self.gamma == math.inf or not before:
             return Fraction(bool(prior))
         n, d = self.gamma.as_integer_ratio()
         more = max(0, n.bit_length() - WRITTEN_BITS)

@@ -23,7 +23,15 @@ from typing import Any, Self
 
 from sfumato.arguments import checked
 from sfumato.errors import ParameterError, PrivacyError
-from sfumato.privacy.account import ROUNDING, Account, Entry, check_affordable, left_of
+from sfumato.privacy.account import (
+    ROUNDING,
+    Account,
+    Entry,
+    check_affordable,
+    left_of,
+    left_words,
+    spent_words,
+)
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.ledger_file import (
     connected,
@@ -57,8 +65,8 @@ class Ledger:
         self.budget = opened(self.path)
         if budget is not None and not math.isclose(self.budget, budget.epsilon, rel_tol=ROUNDING):
             raise ParameterError(
-                f"the ledger {self.path.name} has a budget of epsilon {self.budget:.2f}, "
-                f"not {budget.epsilon:.2f}",
+                f"the ledger {self.path.name} has a budget of epsilon {left_words(self.budget)}, "
+                f"not {left_words(budget.epsilon)}",
                 hint="open it without a budget, or start a new ledger",
                 budget=self.budget,
             )
@@ -311,8 +319,8 @@ def _repeated(known: Entry, guarantee: Guarantee) -> Any:
         )
     if not math.isclose(known.epsilon, guarantee.epsilon, rel_tol=1e-9):
         raise PrivacyError(
-            f"release '{known.release}' was answered at epsilon {known.epsilon:.2f} and is now "
-            f"asked at {guarantee.epsilon:.2f}",
+            f"release '{known.release}' was answered at epsilon {spent_words(known.epsilon)} and "
+            f"is now asked at {guarantee.epsilon_words}",
             hint="a different question needs a release of its own",
         )
     return known.report

@@ -22,6 +22,7 @@ from tests.collect.browser.scripts import (
     wait_for_text,
 )
 from tests.collect.browser.surveys import (
+    AGE,
     HOURS,
     NUMBERS,
     SMOKER,
@@ -137,7 +138,7 @@ def test_only_the_campaign_its_files_and_the_report_are_asked_of_the_server(chro
         answer_and_send(chromium, *HEALTH)
         asked = {f"{each.method} {each.path}" for each in collector.requests}
         files = {f"GET /static/{each}" for each in (
-            "draws.js", "form.css", "form.js", "icon.svg", "program.js", "sfumato.js", "steps.js",
+            "form.css", "form.js", "icon.svg", "program.js", "sfumato.js", "steps.js",
             "strings/en.json",
         )}  # fmt: skip
         assert asked - files == {
@@ -548,6 +549,7 @@ def test_a_campaign_above_the_pages_limit_is_refused_in_words(chromium: Any, lan
         ('at-most="21"', 21, True),
         ('at-most="20.9999"', 21, False),
         ('at-most="Infinity"', 400, True),
+        ('at-most="1e305"', 400, True),
         ('at-most="2"', 3, False),
         ('at-most=""', 3, False),
         ('at-most="many"', 3, False),
@@ -581,7 +583,24 @@ def test_the_page_fixes_what_may_be_sent_as_it_is(chromium: Any, page: str, work
         assert nothing_kept(chromium) and not collector.posted()
 
 
-@pytest.mark.parametrize("budget", [None, {"epsilon": 1e9}, {"epsilon": "much"}, {}, 7])
+@pytest.mark.parametrize("budget", [{"epsilon": -1}, {"epsilon": "much"}, {}, 7])
+def test_a_budget_that_is_none_is_refused(chromium: Any, budget: Any) -> None:
+    with opened(chromium, coin(19, budget=budget)) as collector:
+        wait_for_text(chromium, WORDS["error_program"])
+        assert nothing_kept(chromium) and not collector.posted()
+
+
+def test_two_questions_of_one_name_are_refused(chromium: Any) -> None:
+    """Both would be answered by what was said to either."""
+    asked = document(GammaDiagonal(Domain((SMOKER, AGE)), 19), questions=WORDS)
+    for name in ("smoker", None):
+        asked["domain"]["attribute"][1]["name"] = name
+        with opened(chromium, asked) as collector:
+            wait_for_text(chromium, WORDS["error_program"])
+            assert nothing_kept(chromium) and not collector.posted()
+
+
+@pytest.mark.parametrize("budget", [None, {"epsilon": 1e9}])
 def test_a_campaign_without_a_budget_has_that_of_the_browser(chromium: Any, budget: Any) -> None:
     with opened(chromium, coin(19, budget=budget, page="")) as collector:
         for number in (1, 2, 3):
@@ -594,7 +613,7 @@ def test_a_campaign_without_a_budget_has_that_of_the_browser(chromium: Any, budg
             wait_for_text(chromium, WORDS["report_title"])
         wait_for_text(chromium, WORDS["error_title"])
         assert sum(entry["spent"] for entry in entries(chromium)) == pytest.approx(5.889, abs=1e-3)
-        assert "0.1111" in text_of(chromium)
+        assert "ε 2.945, but 0.1111 is left of the 6" in text_of(chromium)
 
 
 def test_one_server_is_one_account_however_it_is_spelt(chromium: Any) -> None:

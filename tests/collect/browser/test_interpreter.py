@@ -22,6 +22,7 @@ from tests.mechanisms.test_program import CHANGES, COUNTED, DIAGONAL, off_by_one
 
 from sfumato.errors import SfumatoError
 from sfumato.mechanisms.program import Program
+from sfumato.printable import downwards, upwards
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.testing import fit
 
@@ -88,6 +89,28 @@ def test_node_states_a_promise_as_python_does(node: str) -> None:
     ]
 
 
+ROUNDED = """
+import { readFileSync } from "node:fs";
+const { rounded } = await import(process.argv[1]);
+const values = JSON.parse(readFileSync(0, "utf-8"));
+console.log(JSON.stringify(values.map((value) => [rounded(value), rounded(value, true)])));
+"""
+
+
+def test_node_rounds_costs_up_and_what_is_left_down_as_python_does(node: str) -> None:
+    draw = np.random.default_rng(31)
+    values = [0.0, 6.0, 10.9996, 19.999, 6 - 5.9, 12345.6, *(10.0 ** draw.uniform(-4, 6, 500))]
+    done = subprocess.run(
+        [node, "--input-type=module", "-e", ROUNDED, (STATIC / "program.js").as_uri()],
+        input=json.dumps(values), capture_output=True, text=True, check=True, timeout=300,
+    )  # fmt: skip
+    found = json.loads(done.stdout)
+    assert found == [pytest.approx([upwards(v), downwards(v)], rel=1e-12) for v in values]
+    assert all(down <= v * (1 + 1e-14) and up >= v * (1 - 1e-14)
+               for v, (up, down) in zip(values, found, strict=True))  # fmt: skip
+    assert found[2:4] == [[11, 10.99], [20, 19.99]]
+
+
 @pytest.mark.parametrize("chunk", [1, 3, 1024])
 def test_node_makes_the_same_reports_of_the_same_bytes(
     node: str, vectors: Path, chunk: int
@@ -139,8 +162,7 @@ def test_a_bug_in_the_interpreter_is_caught_by_the_vectors(
     """
     right, wrong = MUTANTS[mutant]
     texts = {
-        name: (STATIC / name).read_text(encoding="utf-8")
-        for name in ("draws.js", "steps.js", "program.js")
+        name: (STATIC / name).read_text(encoding="utf-8") for name in ("steps.js", "program.js")
     }
     assert sum(text.count(right) for text in texts.values()) == 1
     for name, text in texts.items():

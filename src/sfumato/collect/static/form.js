@@ -228,7 +228,7 @@ class Form {
     this.view(
       true,
       this.say("error_title"),
-      make("p", {}, known ? this.say(key, this.shown(facts)) : this.say("error_fault")),
+      known ? this.line(key, this.shown(facts)) : this.line("error_fault"),
       known || !message ? null : make("p", {}, make("code", {}, message)),
       ["support", "program"].includes(kind) ? this.commandLine() : null,
       ["network", "busy", "changed", "fault"].includes(kind)
@@ -254,13 +254,25 @@ class Form {
     return make(
       "div",
       {},
-      make("p", {}, this.say("command_line")),
+      this.line("command_line"),
       make(
         "pre",
         { tabindex: 0 },
         `sfumato send ${address.origin}${address.pathname} answers.csv`,
       ),
     );
+  }
+
+  /** A paragraph of the interface's words. @param {string} key @param {Record<string, any>} [facts]
+   * @param {string} [kind] its class */
+  line(key, facts, kind) {
+    return make("p", { class: kind }, this.say(key, facts));
+  }
+
+  /** What is shown to those who want to see it. @param {string} key
+   * @param {...(Node | null)} children */
+  fold(key, ...children) {
+    return make("details", {}, make("summary", {}, this.say(key)), ...children);
   }
 
   /** @param {string} key @param {(event: Event) => any} action @param {boolean} [first] */
@@ -294,10 +306,10 @@ class Form {
         submit: (/** @type {Event} */ event) => this.answer(event, fields, summary),
       },
       summary,
-      question && make("p", { class: "dealt" }, this.say("dealt", { of: question.of })),
+      question && this.line("dealt", { of: question.of }, "dealt"),
       ...fields.map((field) => field.node),
       make("button", { class: "first" }, this.say("blur")),
-      make("p", { class: "note" }, this.say("blur_note")),
+      this.line("blur_note", {}, "note"),
     );
     const { purpose, consent, contact } = campaign.text ?? {};
     this.view(
@@ -393,46 +405,28 @@ class Form {
       { class: "promise" },
       make(this.heading(1), {}, this.say("promise_title")),
       share === undefined ? null : this.crowd(share),
-      make(
-        "p",
-        {},
-        share === undefined
-          ? this.say("promise_blurred")
-          : this.say(this.single ? "promise_share" : "promise_fits", {
-              share: this.percent(share),
-            }),
-      ),
-      make(
-        "p",
-        {},
-        this.say("promise_posterior", {
-          prior: this.percent(0.05),
-          posterior: this.number(posterior / 100, 6, "percent"),
-        }),
-      ),
-      names ? make("p", { class: "told", dir: "auto" }, this.say("promise_open", { names })) : null,
-      this.sent("size") ? make("p", { class: "told" }, this.say("promise_size")) : null,
-      make(
-        "details",
-        {},
-        make("summary", {}, this.say("numbers")),
-        make(
-          "p",
-          {},
-          this.say("promise_gamma", {
-            gamma: this.number(gamma, 6),
-            epsilon: this.number(epsilon, 4),
+      share === undefined
+        ? this.line("promise_blurred")
+        : this.line(this.single ? "promise_share" : "promise_fits", {
+            share: this.percent(share),
           }),
-        ),
-        left === undefined ? null : make("p", {}, this.say("promise_budget", this.budget(left))),
+      this.line("promise_posterior", {
+        prior: this.percent(0.05),
+        posterior: this.number(posterior / 100, 6, "percent"),
+      }),
+      names ? make("p", { class: "told", dir: "auto" }, this.say("promise_open", { names })) : null,
+      this.sent("size") ? this.line("promise_size", {}, "told") : null,
+      this.fold(
+        "numbers",
+        this.line("promise_gamma", {
+          gamma: this.number(gamma, 6),
+          epsilon: this.number(epsilon, 4),
+        }),
+        left === undefined
+          ? null
+          : this.line("promise_budget", this.shown(this.survey.costs(left))),
       ),
     );
-  }
-
-  /** What an answer costs, rounded up, and what is left, rounded down. @param {number} left */
-  budget(left) {
-    const { stated, budget } = this.survey;
-    return this.shown({ cost: stated.epsilon, left: Math.floor(left * 1000) / 1000, budget });
   }
 
   /** A hundred people, of whom so many send what is true. @param {number} share */
@@ -453,14 +447,12 @@ class Form {
   doubts() {
     const digest = make("code", { class: "digest", dir: "ltr" }, "…");
     this.digest.then((found) => (digest.textContent = found));
-    return make(
-      "details",
-      {},
-      make("summary", {}, this.say("doubts_title")),
-      make("p", {}, this.say("doubts_page")),
+    return this.fold(
+      "doubts_title",
+      this.line("doubts_page"),
       make("p", {}, digest),
-      make("p", {}, this.say("doubts_digest")),
-      make("p", {}, this.say("doubts_storage")),
+      this.line("doubts_digest"),
+      this.line("doubts_storage"),
       this.commandLine(),
     );
   }
@@ -477,15 +469,15 @@ class Form {
     this.view(
       focus,
       this.say("report_title"),
-      make("p", {}, this.say("report_drawn")),
+      this.line("report_drawn"),
       this.inWords(report.values),
       make(
         "details",
         { open: true },
         make("summary", {}, this.say("bytes")),
         make("pre", { tabindex: 0, dir: "ltr", class: "bytes" }, body),
-        blanks ? make("p", { class: "note" }, this.say("bytes_blanks", { blanks })) : null,
-        make("p", { class: "note" }, this.say("bytes_id")),
+        blanks ? this.line("bytes_blanks", { blanks }, "note") : null,
+        this.line("bytes_id", {}, "note"),
       ),
       this.promise(this.share ?? this.usualShare()),
       make("div", { class: "buttons" }, this.sendButton, this.forgetButton("discard")),
@@ -617,7 +609,7 @@ class Form {
     this.view(
       focus,
       this.say(withdrawn ? "withdrawn_title" : "sent_title"),
-      make("p", {}, this.say(withdrawn ? "withdrawn" : "sent")),
+      this.line(withdrawn ? "withdrawn" : "sent"),
       make(
         "dl",
         { class: "receipt" },
@@ -721,10 +713,8 @@ class Form {
         valid((text) => this.confirm(event, "withdraw_sure", () => this.withdraw(text)))(),
       ),
     );
-    return make(
-      "details",
-      {},
-      make("summary", {}, this.say("receipt_have")),
+    return this.fold(
+      "receipt_have",
       make("label", { for: "sfumato-id" }, this.say("receipt_id")),
       input,
       buttons,
@@ -785,34 +775,25 @@ class Field {
     this.inputs = [];
     const { type, values, edges } = this.attribute;
     const size = (values ?? edges ?? []).length;
-    const shown =
-      type === "numeric"
-        ? this.number()
-        : type !== "items" && size > MANY
-          ? this.list()
-          : this.choices();
+    const single = type === "numeric" || (type !== "items" && size > MANY);
+    const shown = !single ? this.choices() : type === "numeric" ? this.number() : this.list();
     const open = form.survey.program.sentAsIs.some(([i, what]) => i === place && what === "value");
     const note = open ? make("p", { class: "told" }, form.say("field_open")) : null;
     const { text } = form.survey.campaign.questions?.[this.attribute.name] ?? {};
     const lang = form.tongue(text);
-    this.node =
-      type === "numeric" || (type !== "items" && size > MANY)
-        ? make(
-            "div",
-            { class: "field" },
-            make("label", { for: this.id, dir: "auto", lang }, this.title),
-            note,
-            this.problem,
-            shown,
-          )
-        : make(
-            "fieldset",
-            { class: "field", id: this.id, tabindex: -1, "aria-describedby": this.problem.id },
-            make("legend", { dir: "auto", lang }, this.title),
-            note,
-            this.problem,
-            shown,
-          );
+    const described = { id: this.id, tabindex: -1, "aria-describedby": this.problem.id };
+    this.node = make(
+      single ? "div" : "fieldset",
+      { class: "field", ...(single ? {} : described) },
+      make(
+        single ? "label" : "legend",
+        { for: single ? this.id : undefined, dir: "auto", lang },
+        this.title,
+      ),
+      note,
+      this.problem,
+      shown,
+    );
   }
 
   get codes() {

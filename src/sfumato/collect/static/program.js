@@ -6,7 +6,6 @@
  * @typedef {import("./steps.js").Column} Column
  * @typedef {import("./steps.js").Step} Step
  */
-import { Draws } from "./draws.js";
 import {
   KINDS,
   MOST_WORK,
@@ -22,7 +21,85 @@ import {
   worked,
 } from "./steps.js";
 
-export { Draws, above };
+export { above };
+
+const WORD = 2 ** 32;
+const BIT = 2 ** 16;
+
+/** Exact integers from random bytes, little-endian, one at a time, as the Python package takes them.
+ */
+export class Draws {
+  /** @param {() => Uint8Array<ArrayBuffer>} [refill] where bytes come from: the operating system */
+  constructor(refill = () => crypto.getRandomValues(new Uint8Array(1024))) {
+    this.refill = refill;
+    this.buffer = new Uint8Array();
+    this.place = 0;
+  }
+
+  /** A uniform word of 2 or 4 bytes. @param {number} bytes */
+  word(bytes) {
+    let word = 0;
+    for (let i = 0; i < bytes; i++) {
+      if (this.place === this.buffer.length) [this.buffer, this.place] = [this.refill(), 0];
+      word += this.buffer[this.place++] * 256 ** i;
+    }
+    return word;
+  }
+
+  /** A uniform word of 8 bytes. */
+  long() {
+    return BigInt(this.word(4)) + (BigInt(this.word(4)) << 32n);
+  }
+
+  /** Uniform on 0..n-1, n up to 2^53: Lemire's multiplication, or masked words drawn again.
+   * @param {number} n @returns {number} */
+  below(n) {
+    if (!(n >= 1 && n <= 2 ** 53)) throw new RangeError(`nothing is below ${n}`);
+    if (n > WORD) return Number(this.belowLong(BigInt(n)));
+    for (;;) {
+      const word = this.word(n > 256 ? 4 : 2);
+      if (n > 2 ** 24) {
+        const masked = word % 2 ** (32 - Math.clz32(n - 1));
+        if (masked < n) return masked;
+      } else {
+        const base = n > 256 ? WORD : BIT;
+        const low = (Math.imul(word, n) >>> 0) % base;
+        if (low >= base % n) return Math.round((word * n - low) / base);
+      }
+    }
+  }
+
+  /** Uniform on 0..n-1, n up to 2^64. @param {bigint} n */
+  belowLong(n) {
+    if (n <= WORD) return BigInt(this.below(Number(n)));
+    for (;;) {
+      const word = BigInt.asUintN((n - 1n).toString(2).length, this.long());
+      if (word < n) return word;
+    }
+  }
+
+  /** True with probability threshold / 256^bytes; what is certain draws nothing.
+   * @param {number} threshold @param {number} bytes */
+  chance(threshold, bytes) {
+    return threshold >= 256 ** bytes || this.word(bytes) < threshold;
+  }
+
+  /** A place by weights of sum 2^32. @param {number[]} weights */
+  pick(weights) {
+    let left = this.word(4);
+    return weights.findIndex((weight) => (left -= weight) < 0);
+  }
+
+  /** Some of a list, in the order drawn. @param {number[]} list @param {number} count */
+  some(list, count) {
+    const left = [...list];
+    for (let i = 0; i < count; i++) {
+      const j = i + this.below(left.length - i);
+      [left[i], left[j]] = [left[j], left[i]];
+    }
+    return left.slice(0, count);
+  }
+}
 
 /** What went wrong: `kind` for programs, the message for people, `facts` the figures behind it. */
 export class SfumatoError extends Error {
@@ -114,17 +191,24 @@ function upwards([n, d], figures) {
   const [up, down] = power < 0 ? [1n, 10n ** -power] : [10n ** power, 1n];
   return Number(((n * up + d * down - 1n) / (d * down)) * down) / Number(up);
 }
+/** A number to four figures: up, or down what is left; a float may be off in its last digits.
+ * @param {number} value @param {boolean} [down] */
+export function rounded(value, down) {
+  const unit = 10 ** (3 - Math.floor(Math.log10(value || 1)));
+  return down
+    ? Math.floor(value * (1 + 2 ** -47) * unit) / unit
+    : Math.ceil(value * (1 - 2 ** -48) * unit) / unit;
+}
 /** What a gamma amounts to, rounded up as the Python package does: the epsilon that it costs, and
  * what is read of it, with the per cent that a suspicion of 5 % may become.
  * @param {import("./steps.js").Fraction} gamma */
 export function stated([n, d]) {
   const cost = log([n, d]) * (1 + 2 ** -50);
-  const unit = 10 ** (3 - Math.floor(Math.log10(cost || 1)));
   const after = fraction(100n * n, n + 19n * d);
   return {
     cost,
     gamma: upwards([n, d], 6),
-    epsilon: Math.ceil(cost * (1 - 2 ** -48) * unit) / unit,
+    epsilon: rounded(cost),
     posterior: upwards(after, after[0] < 99n * after[1] ? 3 : 6),
   };
 }

@@ -18,7 +18,7 @@
  *   allows, whatever a campaign asks: the largest gamma, the columns that may be sent as they are
  *   (null where the person is shown them, as the form does), the epsilon for one server
  */
-import { Draws, Program, SfumatoError, above, stated } from "./program.js";
+import { Draws, Program, SfumatoError, above, rounded, stated } from "./program.js";
 
 export { Draws, Program, SfumatoError };
 
@@ -93,13 +93,7 @@ function ledger(server, work) {
 
 /** @param {"crypto" | "storage"} what */
 function unsupported(what) {
-  const words = {
-    crypto: "this browser gives this page no cryptography: open it by https",
-    storage: "this browser keeps nothing for this page, so it could not keep to one answer",
-  };
-  return new SfumatoError("support", `${words[what]}; or use the command line: sfumato send`, {
-    what,
-  });
+  return new SfumatoError("support", `no ${what} in this browser; or use sfumato send`, { what });
 }
 
 /** @param {any} text such as "19/1" @returns {[bigint, bigint]} */
@@ -191,9 +185,12 @@ export class Survey {
     const { name, hash, round } = campaign; // by which the ledger knows it
     if (![name, hash].every((word) => typeof word === "string") || !Number.isSafeInteger(round))
       throw new SfumatoError("program", "the campaign has no name, hash or round");
+    const names = this.attributes.map((attribute) => attribute.name);
     if (
-      inputs.length !== this.attributes.length ||
-      !inputs.every((column, i) => fits(this.attributes[i], column))
+      inputs.length !== new Set(names).size ||
+      !this.attributes.every(
+        (attribute, i) => typeof names[i] === "string" && inputs[i] && fits(attribute, inputs[i]),
+      )
     )
       throw new SfumatoError("program", "the campaign's program does not fit its questions");
     const sizes = [campaign.promise?.sizes ?? []].flat();
@@ -213,20 +210,22 @@ export class Survey {
     const { atMost = 20, public: named = [], budget = 6 } = limits;
     if (!(atMost >= 1) || !(budget > 0))
       throw new SfumatoError("limits", "at-most and budget are numbers, from 1 on and above 0");
-    if (atMost < Infinity && above(gamma, [BigInt(Math.floor(atMost * 1e6)), 1_000_000n]))
+    const units = atMost < 2 ** 53 ? 1e6 : 1; // beyond every number is whole
+    if (atMost < Infinity && above(gamma, [BigInt(Math.floor(atMost * units)), BigInt(units)]))
       throw new SfumatoError("limit", "this campaign would give away more than the page allows", {
         gamma: this.stated.gamma,
         limit: atMost,
       });
     const unnamed = this.sentAsIs.filter((name) => named && !named.includes(name));
-    const names = unnamed.map((name) => name || '""').join(", ");
     if (unnamed.length)
-      throw new SfumatoError("public", `the page does not allow ${names} to be sent as it is`, {
-        names,
+      throw new SfumatoError("public", "the page does not allow that to be sent as it is", {
+        names: unnamed.map((name) => name || '""').join(", "),
       });
+    const { epsilon } = campaign.budget ?? { epsilon: budget };
+    if (!(typeof epsilon === "number" && epsilon >= 0))
+      throw new SfumatoError("program", "the campaign's budget is no number from 0 on");
     /** What one browser may spend on this server: a campaign can lower it, and not raise it. */
-    const { epsilon } = campaign.budget ?? {};
-    this.budget = typeof epsilon === "number" && epsilon < budget ? epsilon : budget;
+    this.budget = Math.min(epsilon, budget);
     /** @type {Entry} what the ledger holds of this round */
     this.entry = {
       server: address.origin,
@@ -288,13 +287,15 @@ export class Survey {
 
   /** Refuse an answer that costs more than is left. @param {number} left */
   checkBudget(left) {
-    const { budget, epsilon: cost } = this;
-    if (cost > left + 1e-12)
-      throw new SfumatoError("budget", "this browser's budget for this server is spent", {
-        cost,
-        left,
-        budget,
-      });
+    if (this.epsilon > left + 1e-12)
+      throw new SfumatoError("budget", "this server's budget is spent", this.costs(left));
+  }
+
+  /** What an answer costs, rounded up, and what is left of the budget, rounded down.
+   * @param {number} left */
+  costs(left) {
+    const [rest, budget] = [left > 1e-12 ? left : 0, this.budget].map((e) => rounded(e, true));
+    return { cost: this.stated.epsilon, left: rest, budget };
   }
 
   /**

@@ -22,7 +22,7 @@
  *   share: (s: Step, v: any[]) => number}} Kind
  */
 
-/** @typedef {import("./draws.js").Draws} Draws */
+/** @typedef {import("./program.js").Draws} Draws */
 
 const WORD = 2 ** 32;
 const BIT = 2 ** 16;
