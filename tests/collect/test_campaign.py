@@ -8,6 +8,7 @@ import json
 import shutil
 import subprocess
 from datetime import date
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from tests.collect.speaking import CAMPAIGN
 
 from sfumato.collect.campaign_file import CampaignFile
 from sfumato.collect.canonical import canonical, differences
+from sfumato.collect.checking import check
+from sfumato.collect.client import Survey
 from sfumato.collect.lines import TomlLines
 from sfumato.collect.store import open_store
 from sfumato.errors import CampaignError, FileError
@@ -98,6 +101,10 @@ WRONG = {
         changed("[question.smoker]", "[question.smokr]"), "[question.smokr]", "smoker"),
     "a value that is none": (
         changed("values = { yes = {", "values = { yess = {"), "values = { yess", "did you mean"),
+    "an epsilon without bound": (
+        changed("gamma = 19", "epsilon = 300"), "epsilon = 300", "a gamma above 1e+30"),
+    "a breach without bound": (
+        changed("gamma = 19", "rho1 = 1e-300\nrho2 = 0.5"), "rho1", "a gamma above 1e+30"),
     "a title without languages": (
         changed('title = { en = "Health survey", de = "Gesundheitsumfrage" }', 'title = "x"'),
         "title", "each language"),
@@ -141,9 +148,20 @@ def test_a_report_that_is_too_long_is_refused(tmp_path):
     items = ", ".join(f'"{number}"' for number in range(14_000))
     text = f"""name = "long"\ntitle = {{ en = "Long" }}
 [[attribute]]\nname = "items"\ntype = "items"\nvalues = [{items}]
-[promise]\nepsilon = 600\n[mechanism]\nname = "mask"\nkeep_ones = 0.505\nkeep_zeros = 0.505\n"""
+[promise]\nepsilon = 60\n[mechanism]\nname = "mask"\nkeep_ones = 0.5002\nkeep_zeros = 0.5002\n"""
     with pytest.raises(CampaignError, match=r"bytes long; the most is 65,536"):
         load(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    "promise", ["gamma = 1e30", "gamma = 1e19", "rho1 = 1e-300\nrho2 = 2e-300"]
+)
+def test_a_promise_at_the_edge_is_checked_all_the_same(tmp_path, promise):
+    campaign = load(tmp_path, changed("gamma = 19", promise)).campaign
+    found = check(campaign)
+    assert Fraction(found.gamma) >= campaign.guarantee.gamma
+    stated = Survey(campaign.document())
+    assert stated.promise.allows(stated.guarantee)
 
 
 # --- frozen once people have answered

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -357,6 +358,25 @@ def test_an_honest_server_passes_behind_a_proxy(
     }  # fmt: skip
     said = " ".join(run(f"campaign verify {proxy.address}/health").stdout.split())
     assert "γ = 19" in said and "sent as it is nothing" in said and found["digest"] in said
+
+
+def test_a_gamma_of_more_digits_than_are_read_is_rounded_up(tmp_path: Path) -> None:
+    """Of 1,100 items each has its factor: 5,000 digits of a gamma of 18."""
+    items = ", ".join(f'"{number}"' for number in range(1100))
+    (tmp_path / "c.toml").write_text(
+        f'name = "c"\ntitle = {{ en = "x" }}\n[[attribute]]\nname = "b"\ntype = "items"\n'
+        f'values = [{items}]\n[promise]\ngamma = 19\n[mechanism]\nname = "mask"\n'
+    )
+    exact = CampaignFile.load(tmp_path / "c.toml").campaign.guarantee.gamma
+    assert Fraction(exact).denominator > 10**4300
+    stated = run_json(f"campaign check {tmp_path}/c.toml")["gamma"]
+    assert exact <= Fraction(stated) <= exact * Fraction("1.000000000001") and len(stated) < 100
+    assert f"gamma      {stated}" in run(f"campaign check {tmp_path}/c.toml").stdout
+    with speaking(tmp_path / "c.toml", str(tmp_path / "c.db")) as speaker:
+        found = run_json(f"campaign verify {speaker.address}/c {tmp_path}/c.toml")
+        assert (found["differences"], found["campaign"]["gamma"]) == ([], stated)
+        (tmp_path / "me.dat").write_text("3 17\n")
+        assert run_json(f"send {speaker.address}/c {tmp_path}/me.dat --no-ledger")["stored"] == 1
 
 
 def test_what_is_sent_as_it_is_is_printed(proxy: Proxy) -> None:

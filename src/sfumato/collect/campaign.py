@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -19,6 +20,7 @@ from sfumato.printable import upwards
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.table.packing import Packing
 from sfumato.table.round import Round
+from sfumato.untrusted import MOST_DIGITS
 
 Words = Mapping[str, str]  # a text in each of its languages
 
@@ -27,6 +29,7 @@ LONGEST_REPORT = 64 << 10  # bytes of one report as it is sent
 MOST_REPORTS, MOST_IDS, MOST_BYTES = 1000, 100, 256 << 10  # of one request
 LEAST_SHOWN, LEAST_STEP = 100, 50  # reports behind a public figure, and between two of them
 ID_LENGTH, HASH_LENGTH, SERIES_LENGTH = 22, 64, 32
+FIGURES = 30  # of a gamma whose fraction is too long
 
 
 @dataclass(frozen=True)
@@ -183,12 +186,16 @@ def frozen_parts(domain: Domain, program: Program, round: int) -> dict[str, Any]
 
 
 def exactly(guarantee: Guarantee) -> str:
-    """The gamma of a guarantee as a fraction of whole numbers.
+    """The gamma of a guarantee as a fraction of whole numbers; of more digits than a client reads,
+    rounded up to 30 figures: a factor for each of many items makes no other promise.
 
-    >>> exactly(Guarantee(19))
-    '19/1'
+    >>> exactly(Guarantee(19)), exactly(Guarantee(Fraction(10**200 + 1, 10**199)))
+    ('19/1', '1250000000000000000000000000001/125000000000000000000000000000')
     """
     gamma = Fraction(guarantee.gamma)
+    if max(gamma.as_integer_ratio()) >= 10**MOST_DIGITS:
+        unit = 10 ** max(FIGURES - len(str(math.ceil(gamma))), 0)
+        gamma = Fraction(math.ceil(gamma * unit), unit)
     return f"{gamma.numerator}/{gamma.denominator}"
 
 

@@ -301,6 +301,11 @@ def _promise(text: Text) -> Guarantee:
             guarantee = Guarantee.from_breach(given["rho1"], given["rho2"])
         if guarantee.gamma == 1:
             raise text.error(("promise",), "gamma = 1 lets nothing through; use gamma > 1")
+        if guarantee.gamma > MOST_NUMBER:
+            raise text.error(
+                ("promise", next(iter(given))),
+                f"a gamma above {MOST_NUMBER:g} promises nothing; use a smaller one",
+            )
         return guarantee
 
 

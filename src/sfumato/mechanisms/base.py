@@ -232,7 +232,8 @@ class PrivateMechanism(Declared, ABC):
         shown = axis_codes(reports)
         sizes = [axis.size for axis in self.domain.private.axes]
         others = [(code + 1) % size for code, size in zip(shown, sizes, strict=True)]
-        return np.minimum(gamma * self.private_channel.chances(shown, others), 1), gamma**2
+        least = self.private_channel.chances(shown, others)  # 0 where a float cannot hold it
+        return np.where(least > 0, np.minimum(gamma * least, 1), 1), gamma**2
 
     def tells(self, names: Sequence[str], people: float) -> bool:
         """Whether reports of so many people should tell these private columns together by

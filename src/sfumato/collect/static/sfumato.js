@@ -98,7 +98,7 @@ function unsupported(what) {
 
 /** @param {any} text such as "19/1" @returns {[bigint, bigint]} */
 function promised(text) {
-  const [, n, d] = /^(\d{1,4096})\/(\d{1,4096})$/.exec(text) ?? [];
+  const [, n, d] = /^(\d{1,128})\/(\d{1,128})$/.exec(text) ?? [];
   if (!n || !BigInt(d)) throw new SfumatoError("promise", "the campaign states no promise");
   return [BigInt(n), BigInt(d)];
 }
