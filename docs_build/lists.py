@@ -339,7 +339,8 @@ def exit_codes() -> str:
         FAULT: "a fault of Sfumato, or a pipe that was closed",
         BAD_INPUT: "bad input or usage, or a file, memory or server that failed: one line says "
         "what was wrong; nothing half written",
-        VIOLATION: "`audit` found a violation, or `campaign verify` a difference",
+        VIOLATION: "`audit` found a violation, `campaign verify` a difference, or "
+        "`send --withdraw` no report to take back",
         INTERRUPTED: "interrupted (Ctrl-C), told on standard error; nothing was changed",
     }
     return table(("status", "meaning"), [(f"`{code}`", text) for code, text in meant.items()])

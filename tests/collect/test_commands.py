@@ -13,7 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.collect.speaking import CAMPAIGN, Speaker, first_token, some_reports, speaking
+from tests.collect.speaking import (
+    CAMPAIGN,
+    Speaker,
+    first_token,
+    identity,
+    some_reports,
+    speaking,
+)
 from typer.testing import CliRunner
 
 from sfumato.cli import app
@@ -209,6 +216,11 @@ def test_a_report_is_withdrawn_from_the_shell(url, folder, ledgers):
     again = run(f"send {url} --withdraw {receipt['id']}").stdout
     assert again.split() == ["report", receipt["id"], "before", "withdrawn", "now", "withdrawn"]
     assert Client(url).receipts([receipt["id"]]) == {receipt["id"]: "withdrawn"}
+    other = f"send {url} --withdraw {identity()}"
+    assert run_json(other, 3) | {"id": ""} == {"id": "", "before": "unknown", "now": "withdrawn"}
+    missed = run(f"send {url} --withdraw {identity()}", 3)
+    assert "before unknown" in " ".join(missed.stdout.split())
+    assert "no report of this id was there" in missed.stderr
     for line in ("", "me.csv --withdraw x"):
         assert "give DATA, or --withdraw ID" in complaint(f"send {url} {line}")
     assert "the id of a receipt" in complaint(f"send {url} --withdraw short")

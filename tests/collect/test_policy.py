@@ -78,6 +78,7 @@ class Server(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     document: dict[str, Any]
     bodies: list[bytes]
+    answers: list[Any]  # what it says of reports; else that it stored them
 
     def do_GET(self) -> None:
         self._say(self.document)
@@ -85,7 +86,8 @@ class Server(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self.bodies.append(self.rfile.read(int(self.headers["content-length"])))
         count = len(json.loads(self.bodies[-1]).get("reports", []))
-        self._say({"stored": count, "repeated": 0, "refused": []})
+        honest = {"stored": count, "repeated": 0, "refused": []}
+        self._say(self.answers[-1] if self.answers else honest)
 
     def _say(self, said: Any) -> None:
         body = json.dumps(said).encode()
@@ -99,8 +101,8 @@ class Server(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(document: dict[str, Any]) -> Iterator[tuple[str, list[bytes]]]:
-    kind = type("Kind", (Server,), {"document": document, "bodies": []})
+def serving(document: dict[str, Any], *answers: Any) -> Iterator[tuple[str, list[bytes]]]:
+    kind = type("Kind", (Server,), {"document": document, "bodies": [], "answers": answers})
     server = ThreadingHTTPServer(("127.0.0.1", 0), kind)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/c", kind.bodies
@@ -233,6 +235,83 @@ def test_a_policy_file_keeps_the_choices_and_the_command_line_wins(home):
         with pytest.raises(PrivacyError, match=r"is left of 2\.5 "):
             Client(url, Ledger.create(home / "l.db", None)).answer(MINE)
         assert len(bodies) == 1
+
+
+# --- what a server says of the device
+
+
+def test_what_was_drawn_is_said_by_the_ledger_and_not_by_the_server(home):
+    """A server that says "repeated" of a first answer would lead to a second draw, one that says
+    "stored" of a repeated one would hide that it was.
+    """
+    (home / "me.csv").write_text("hiv\nyes\n")
+    document = asking([KARY | {"columns": [0], "reports": [0]}], HIV)
+    with serving(document, {"stored": 0, "repeated": 1, "refused": []}) as (url, bodies):
+        first = run(f"send {url} me.csv --json")
+        assert (json.loads(first.stdout)["stored"], json.loads(first.stdout)["repeated"]) == (1, 0)
+        assert "answered before" not in first.stderr
+        assert len(bodies) == 1
+        Client(url, own_ledger(Address.parse(url))).forget()
+        again = run(f"send {url} me.csv")
+        assert "drawn and sent  1" in again.stdout and "has answered before" not in again.stderr
+    with serving(document, {"stored": 1, "repeated": 0, "refused": []}) as (url, bodies):
+        run(f"send {url} me.csv")
+        again = run(f"send {url} me.csv --json")
+        assert json.loads(again.stdout)["repeated"] == 1 and bodies[0] == bodies[1]
+        assert "this device has answered before" in again.stderr
+
+
+SAID = {
+    "more than were sent": {"stored": 10**18, "repeated": 0, "refused": []},
+    "fewer than were sent": {"stored": 0, "repeated": 0, "refused": []},
+    "less than none": {"stored": 2, "repeated": -1, "refused": []},
+    "a million digits": {"stored": 1.5e300, "repeated": 0, "refused": []},
+    "one refused twice": {"stored": 0, "repeated": 0,
+                          "refused": [{"index": 0, "kind": "id"}, {"index": 0, "kind": "id"}]},
+    "a place that is none": {"stored": 0, "repeated": 0, "refused": [{"index": 7, "kind": "id"}]},
+    "a kind that is no word": {"stored": 0, "repeated": 0, "refused": [{"index": 0, "kind": [1]}]},
+    "a hint that is no word": {"stored": 0, "repeated": 0, "hints": {"id": {}},
+                               "refused": [{"index": 0, "kind": "id"}]},
+    "a list": [1, 0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", SAID)
+def test_an_answer_that_does_not_fit_the_reports_is_one_line(what, home):
+    (home / "me.csv").write_text("hiv\nyes\n")
+    document = asking([KARY | {"columns": [0], "reports": [0]}], HIV)
+    with serving(document, SAID[what]) as (url, bodies):
+        for _ in (1, 2):
+            found = run(f"send {url} me.csv", 2)
+            assert len(found.stderr.strip().splitlines()) == 7, found.stderr  # the terms, and one
+            assert "the answer of " in found.stderr and found.stdout == ""
+        assert bodies[0] == bodies[1]  # kept, and sent again as it was drawn
+
+
+def test_what_a_server_says_of_a_refusal_is_cut(home):
+    (home / "me.csv").write_text("hiv\nyes\n")
+    document = asking([KARY | {"columns": [0], "reports": [0]}], HIV)
+    refusal = {"stored": 0, "repeated": 0, "refused": [{"index": 0, "kind": "x" * 4000}],
+               "hints": {"x" * 4000: "use --new-ledger\x1b[2J " * 150}}  # fmt: skip
+    with serving(document, refusal) as (url, _):
+        found = run(f"send {url} me.csv", 2)
+        assert "the server refused the reports: xxx" in found.stderr and "it says:" in found.stderr
+        assert len(found.stderr) < 1600 and "\x1b" not in found.stderr
+
+
+def test_what_is_charged_is_computed_here(home):
+    """The promise may be larger than what the program gives away, which the browser charges too."""
+    document = asking([KARY | {"columns": [0], "reports": [0]}], HIV, gamma="1000/1")
+    book = Ledger.create(home / "l.db", None)
+    with serving(document) as (url, bodies):
+        client = Client(url, book)
+        client.answer({"hiv": "yes"})
+        assert book.spent(client._key("")) == pytest.approx(math.log(19), rel=1e-12)
+        # What an earlier version charged by the server's word is repeated all the same.
+        report = {**json.loads(bodies[0])["reports"][0], "campaign": document["hash"]}
+        book.answer(client._key("ann"), "c round 1", Guarantee(1000), lambda: report)
+        client.answer({"hiv": "no"}, "ann")
+        assert len(bodies) == 2 and json.loads(bodies[1])["reports"][0]["id"] == report["id"]
 
 
 BAD = {

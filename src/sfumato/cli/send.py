@@ -8,6 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
+import typer
+
+from sfumato.cli.errors import VIOLATION
 from sfumato.cli.options import Form, Json, argument, option
 from sfumato.cli.printing import print_facts, print_json, print_lines, print_notes
 from sfumato.collect.client import Client, Receipt, Sent
@@ -32,6 +35,11 @@ ANSWERED = (
     "this device has answered before: the report of then was sent again, and nothing of the file; "
     "a second draw would tell more. For another person use --key, or --ledger FILE --new-ledger"
 )
+NOT_WITHDRAWN = (
+    "no report of this id was there to be taken back: is it the id of your receipt, and this its "
+    "campaign? Should it still come, it is refused"
+)
+STILL_THERE = "the server took the withdrawal and says of the report all the same: {now}"
 BY_PLACE = (
     "people are known by their place in this file, and would draw anew from a copy or in another "
     "order; --key COLUMN knows them by name"
@@ -131,7 +139,9 @@ def send(
 
 
 def _withdraw(client: Client, identity: str, json: bool) -> None:
-    """Take a report back, and say what the server held of it before and holds now."""
+    """Take a report back, and say what the server held of it before and holds now, which alone
+    shows whether it did: 3 where nothing was taken back.
+    """
     if not re.fullmatch(r"[\w-]{22}", identity, re.ASCII):
         raise ParameterError(
             "--withdraw takes the id of a receipt", hint="22 letters, digits, - and _"
@@ -143,6 +153,9 @@ def _withdraw(client: Client, identity: str, json: bool) -> None:
         print_json({"id": identity, "before": before, "now": now})
     else:
         print_facts([("report", identity), ("before", before), ("now", now)])
+    if before == "unknown" or now != "withdrawn":
+        print_notes([NOT_WITHDRAWN if now == "withdrawn" else STILL_THERE.format(now=now)])
+        raise typer.Exit(VIOLATION)
 
 
 def _check_options(
@@ -162,7 +175,8 @@ def _check_options(
 
 def print_sent(sent: Sent, receipts: Sequence[Receipt], book: Ledger | None) -> None:
     """What became of the reports, where they are kept, and what shows that they were sent."""
-    print_facts([(name, f"{count:,}") for name, count in sent._asdict().items()])
+    names = ("drawn and sent", "sent again", "refused")
+    print_facts([(name, f"{count:,}") for name, count in zip(names, sent, strict=True)])
     # Not in a grid, which would cut what is to be copied.
     if book is not None:
         print(f"\nkept, to be sent again and never drawn again: {one_line(str(book.path))}")

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import math
 import os
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
@@ -41,6 +42,7 @@ from sfumato.untrusted import Untrusted, refuse_malformed, shown
 # Without a token a network may send 60 reports a minute, shared out among a server's workers: what
 # is sent at once must be less than the share of one, or it would never be taken.
 FEW_REPORTS = 10
+MOST_SAID = 300  # letters of a server's own words
 
 Record = Mapping[str, Any]
 
@@ -55,11 +57,13 @@ class Receipt:
 
 
 class Sent(NamedTuple):
-    """What became of many reports."""
+    """What became of many reports. What was drawn this device knows by itself: no server can make
+    people believe that they had not answered yet, or had.
+    """
 
-    stored: int
-    repeated: int
-    refused: int
+    stored: int  # drawn now, and taken
+    repeated: int  # drawn before and sent again, for nothing
+    refused: int  # by the server
 
 
 @dataclass(frozen=True)
@@ -241,7 +245,7 @@ class Client:
                 "answer takes a record and then the person's name",
                 hint='as in answer({"smoker": "yes"}, "ann")',
             )
-        reports = self._reports([record], [person])
+        reports, _ = self._reports([record], [person])
         body = self._body(reports)
         self._post(reports, body)
         self._mark_sent([person])
@@ -261,20 +265,20 @@ class Client:
         """
         records = _Rows.of(rows, self.survey.domain)
         names = _names(persons, len(records), self.ledger)
-        total = [0, 0, 0]
+        outcomes: Counter[str] = Counter()
         for start in range(0, len(records), MOST_REPORTS):
             some = names[start : start + MOST_REPORTS]
-            reports = self._reports(records.slice(start, start + len(some)), some)
+            reports, before = self._reports(records.slice(start, start + len(some)), some)
             for part in _within(reports, self.at_once):
                 body = self._body(part)
-                found = self._post(part, body)
-                refused = {each["index"] for each in found["refused"]}
+                refused = self._post(part, body)
                 if received is not None:
                     received(_receipts(part, body, refused))
-                counts = (found["stored"], found["repeated"], len(refused))
-                total = [have + more for have, more in zip(total, counts, strict=True)]
+                for place, report in enumerate(part):
+                    fate = "repeated" if report["id"] in before else "stored"
+                    outcomes["refused" if place in refused else fate] += 1
             self._mark_sent(some)
-        return Sent(*total)
+        return Sent(*(outcomes[fate] for fate in Sent._fields))
 
     def flush(self) -> int:
         """Send again every report of this campaign that was drawn and not seen to arrive."""
@@ -317,12 +321,17 @@ class Client:
         self.ledger.rename(_known_key)
         return self.ledger
 
-    def _reports(self, records: Any, persons: Sequence[str]) -> list[dict[str, Any]]:
-        """The reports of some people, each drawn once; with a ledger, on disk when this returns."""
+    def _reports(
+        self, records: Any, persons: Sequence[str]
+    ) -> tuple[list[dict[str, Any]], set[str]]:
+        """The reports of some people, each drawn once, and the ids of those that were drawn before;
+        with a ledger, on disk when this returns. What a report costs is computed here, from the
+        integers that were drawn.
+        """
         self.check()
         if self.ledger is None:
-            return [self._drawn(record, self._deal()) for record in records]
-        survey, reports = self.survey, []
+            return [self._drawn(record, self._deal()) for record in records], set()
+        survey, reports, before = self.survey, [], set()
         budget = Guarantee.from_epsilon(min(survey.budget, self.policy.budget))
         with self._book.changing() as book:
             for record, person in zip(records, persons, strict=True):
@@ -330,19 +339,21 @@ class Client:
                 dealt = None
                 if survey.program.dealt is not None:
                     dealt = self._known(book.deal(key, survey.release, self._deal))
-                reports.append(
-                    book.answer(
+                if (report := book.report(key, survey.release)) is not None:
+                    before.add(report["id"])
+                else:
+                    report = book.answer(
                         key,
                         survey.release,
-                        survey.promise,
+                        survey.guarantee,
                         partial(self._drawn, record, dealt),
                         survey.domain.private.names,
                         budget=budget,
                     )
-                )
+                reports.append(report)
         if any(report["campaign"] != survey.hash for report in reports):
             raise self._changed()
-        return reports
+        return reports, before
 
     def _changed(self) -> CampaignError:
         return CampaignError(
@@ -386,22 +397,30 @@ class Client:
         padded = self.survey.padded_length if len(reports) == 1 else 0
         return report_body(reports[0]["campaign"], list(map(_sent, reports)), padded)
 
-    def _post(self, reports: Sequence[Mapping[str, Any]], body: bytes) -> Any:
+    def _post(self, reports: Sequence[Mapping[str, Any]], body: bytes) -> Collection[int]:
+        """Send these reports; the places of those that the server refused, of which it must say
+        something of each.
+        """
         found = self.transport.post(f"{self.address.campaign}/reports", body)
-        with refuse_malformed(f"the answer of {self.address.origin}"):
-            kinds = {str(refused["kind"]) for refused in found["refused"]}
-            if kinds and len(found["refused"]) == len(reports):
-                hints = found.get("hints", {})
-                said = [str(hints[kind]) for kind in sorted(kinds) if kind in hints]
-                raise CampaignError(
-                    f"the server refused the reports: {', '.join(sorted(kinds))}",
-                    hint=f"it says: {'; '.join(said)}" if said else None,
-                )
-            return {
-                "stored": int(found["stored"]),
-                "repeated": int(found["repeated"]),
-                "refused": [{"index": int(refused["index"])} for refused in found["refused"]],
+        where, most = f"the answer of {self.address.origin}", len(reports)
+        with refuse_malformed(where):
+            said = Untrusted(found, where)
+            taken = [said[name].whole(0, most) for name in ("stored", "repeated")]
+            refused = {
+                each["index"].whole(0, most - 1): each["kind"].word()
+                for each in said["refused"].entries(most)
             }
+            if sum(taken) + len(refused) != most:
+                said.refuse(f"a word on each of {most:,} reports")
+            if len(refused) == most:
+                kinds = sorted(set(refused.values()))
+                hints = found.get("hints", {})
+                words = [said["hints"][kind].word() for kind in kinds if kind in hints]
+                raise CampaignError(
+                    f"the server refused the reports: {_cut(', '.join(kinds))}",
+                    hint=f"it says: {_cut('; '.join(words))}" if words else None,
+                )
+            return refused
 
     def _mark_sent(self, persons: Sequence[str]) -> None:
         if self.ledger is not None:
@@ -513,6 +532,11 @@ def _receipts(
         for place, report in enumerate(reports)
         if place not in refused
     ]
+
+
+def _cut(words: str) -> str:
+    """Somebody else's words, as far as there is room for them."""
+    return words if len(words) <= MOST_SAID else f"{words[:MOST_SAID]}…"
 
 
 def _sent(report: Mapping[str, Any]) -> dict[str, Any]:

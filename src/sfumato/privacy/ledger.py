@@ -224,6 +224,11 @@ class Book:
         report = _as_json(draw(), "report")
         return self._enter(_entry(key, release, guarantee, attributes, report)).report
 
+    def report(self, key: str, release: str) -> Any:
+        """The report of this key in this release; None where none was drawn, or it is forgotten."""
+        known = self._known(key, release)
+        return None if known is None else known.report
+
     def deal(self, key: str, release: str, draw: Callable[[], Any]) -> Any:
         """As `Ledger.deal`."""
         found = self.connection.execute(

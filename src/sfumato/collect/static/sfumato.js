@@ -347,7 +347,10 @@ export class Survey {
         const reply = await (await ask(this.address, "reports", report.body)).json();
         const [refused] = reply.refused ?? [];
         if (refused)
-          throw new SfumatoError(refused.kind, `the server refused the report: ${refused.kind}`);
+          throw new SfumatoError(
+            refused.kind === "withdrawn" ? "withdrawn" : "refused",
+            `the server refused the report: ${refused.kind}`,
+          );
         return await this.mark("sent");
       } catch (error) {
         const { wait } = /** @type {any} */ (error).facts ?? {};
