@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -19,6 +20,7 @@ from sfumato.collect.client import Client
 from sfumato.collect.dashboard import Dashboard, Inquiry
 from sfumato.collect.figures import CAVEATS, Alarm, figures_of
 from sfumato.collect.language import LANGUAGES, STRINGS, Language
+from sfumato.collect.tally import CampaignTally
 
 VOID = {"meta", "link", "input", "br", "hr", "img", "line", "rect", "path"}
 
@@ -233,3 +235,19 @@ def test_sql_is_answered_on_the_page(tmp_path, campaign_path):
         csv = speaker.ask("GET", speaker.campaign("/figures?format=csv"), None, owner)
         lines = csv.body.decode().splitlines()
         assert lines[0].startswith("question,answer,share") and len(lines) == 7
+
+
+def test_what_is_promised_is_never_shown_better_than_it_is(campaign_path):
+    """Costs up and budgets down, at every size."""
+    found = promised(campaign_path, epsilon=0.29444, budget=10.9996, shuffled=0.15551)
+    assert "(ε = 0.2945)" in found and "spend ε = 10.99 on" in found and "ε = 0.1556 (δ" in found
+    many = promised(campaign_path, epsilon=14.0261, budget=123.456, gamma="1234567/1")
+    assert "at most 1,234,570 times" in many and "(ε = 14.03)" in many and "ε = 123.4 on" in many
+
+
+def promised(campaign_path, *, epsilon, budget, shuffled=None, gamma="19/1"):
+    campaign = CampaignFile.load(campaign_path).campaign
+    figures = figures_of(campaign, CampaignTally(campaign.mechanism))
+    promise = replace(figures.promise, epsilon=epsilon, budget=budget, gamma=gamma)
+    stated = replace(figures, promise=replace(promise, shuffled_epsilon=shuffled))
+    return Checked(Dashboard(campaign, stated, Language.load("en")).page()).words

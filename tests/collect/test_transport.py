@@ -85,7 +85,9 @@ def test_a_wait_that_is_no_number_is_none(seconds: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["http://[::/x", "http://a.org/gesündheit", "http://a..b/health",
-                                 "http://%31%32%37.0.0.1/c"])  # fmt: skip
+                                 "http://%31%32%37.0.0.1/c", "http://a\x00b/c", "http://a\x1f/c",
+                                 "http://a\x7f.org/c", "http://a\x85b/c", "http://a<b/c",
+                                 "http://a|b/c"])  # fmt: skip
 def test_no_address_of_a_campaign_is_refused_in_one_line(url: str) -> None:
     with pytest.raises(ParameterError, match="no address of a campaign"):
         Address.parse(url)

@@ -24,7 +24,7 @@ from sfumato.collect.figures import (
 )
 from sfumato.collect.language import Language
 from sfumato.collect.store import utc_today
-from sfumato.printable import upwards
+from sfumato.printable import downwards, upwards
 
 MOST_BARS = 30  # of one question; the largest are shown
 # What no mechanism's promise covers, in every language; what is said of one mechanism is English.
@@ -309,13 +309,11 @@ class Dashboard:
 
     def _promised(self) -> str:
         promise, words = self.figures.promise, self.words
-        gamma = f"{upwards(Fraction(promise.gamma), 6):.6g}"
-        digits = len(gamma.partition(".")[2])
         lines = [
             words(
                 "gamma",
-                gamma=words.number(float(gamma), digits),
-                epsilon=words.number(upwards(promise.epsilon), 3),
+                gamma=words.figures(upwards(Fraction(promise.gamma), 6)),
+                epsilon=words.figures(upwards(promise.epsilon)),
             ),
             words(
                 "posterior",
@@ -324,10 +322,10 @@ class Dashboard:
             ),
         ]
         if promise.shuffled_epsilon is not None:
-            hidden = words.number(upwards(promise.shuffled_epsilon), 3)
+            hidden = words.figures(upwards(promise.shuffled_epsilon))
             lines.append(words("shuffled", epsilon=hidden, delta="10⁻⁶"))
         if promise.budget is not None:
-            lines.append(words("budget", epsilon=words.number(promise.budget, 2)))
+            lines.append(words("budget", epsilon=words.figures(downwards(promise.budget))))
         shown = "".join(f"<p>{escape(line)}</p>" for line in lines) + _facts(
             [
                 (words("mechanism"), self.campaign.mechanism.name),

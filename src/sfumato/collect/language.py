@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,15 @@ class Language:
         if self.name == "en":
             return text
         return text.translate({ord(","): _THOUSANDS[self.name], ord("."): ","})
+
+    def figures(self, value: float) -> str:
+        """A number with all the figures that it has, for one that was rounded before.
+
+        >>> Language.load("de").figures(0.2945), Language.load("en").figures(1234570.0)
+        ('0,2945', '1,234,570')
+        """
+        decimals = format(Decimal(repr(value)), "f").partition(".")[2].rstrip("0")
+        return self.number(value, len(decimals))
 
     def percent(self, share: float, digits: int = 1) -> str:
         """A share in per cent."""

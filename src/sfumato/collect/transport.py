@@ -67,12 +67,12 @@ class Address:
         try:
             parts = urlsplit(url)
             host, port = parts.hostname or "", parts.port
-            host.encode("idna")
+            ascii_host = host.encode("idna").decode()
         except ValueError:  # of brackets, ports or letters that cannot be
-            parts, host, port = urlsplit(""), "", None
+            parts, host, ascii_host, port = urlsplit(""), "", "", None
         path = parts.path.rstrip("/").removesuffix("/dashboard/owner").removesuffix("/dashboard")
         name = path.rpartition("/")[2]
-        known = parts.scheme in ("http", "https") and re.fullmatch(r"[^\s%]+", host)
+        known = parts.scheme in ("http", "https") and re.fullmatch(r"[\w.:-]+", ascii_host, re.A)
         if not known or not re.fullmatch("[a-z0-9-]{0,64}", name):
             raise ParameterError(
                 "this is no address of a campaign", hint="as in https://example.org/health-2027"
