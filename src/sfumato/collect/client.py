@@ -37,7 +37,7 @@ from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.privacy.ledger import Ledger
 from sfumato.randomness import Keystream, secure
 from sfumato.table import Table, read
-from sfumato.untrusted import Untrusted, refuse_malformed, shown
+from sfumato.untrusted import MOST_WHOLE, Untrusted, refuse_malformed, shown
 
 # Without a token a network may send 60 reports a minute, shared out among a server's workers: what
 # is sent at once must be less than the share of one, or it would never be taken.
@@ -101,13 +101,16 @@ class Survey:
 
     @cached_property
     def promise(self) -> Guarantee:
-        return Guarantee(self._given["promise"]["gamma"].fraction())
+        stated = self._given["promise"]["gamma"]
+        if "/" not in stated.word():
+            stated.refuse("a fraction, like 19/1")
+        return Guarantee(stated.fraction())
 
     def _check_said(self) -> None:
         said = self._given
         for word in ("name", "hash"):
             said[word].word()
-        said["round"].whole(1)
+        said["round"].whole(1, MOST_WHOLE - 1)  # which browsers hold exactly, too
         said["open"].flag()
         if self.document.get("budget") is not None:
             said["budget"]["epsilon"].number(0)

@@ -137,7 +137,7 @@ export function code(attribute, column, value) {
  * @param {any} attribute @param {Column} column */
 function fits({ type, values, edges, min, max, step }, column) {
   const sizes = values
-    ? [values.length]
+    ? [new Set(values).size]
     : edges
       ? [edges.length - 1]
       : step
@@ -183,7 +183,8 @@ export class Survey {
     this.attributes = campaign.domain.attribute;
     const { inputs } = this.program;
     const { name, hash, round } = campaign; // by which the ledger knows it
-    if (![name, hash].every((word) => typeof word === "string") || !Number.isSafeInteger(round))
+    const known = typeof name === "string" && typeof hash === "string";
+    if (!known || !Number.isSafeInteger(round) || round < 1)
       throw new SfumatoError("program", "the campaign has no name, hash or round");
     const names = this.attributes.map((attribute) => attribute.name);
     if (
