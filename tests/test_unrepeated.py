@@ -319,7 +319,7 @@ def client(rng: Keystream | None = None) -> Client:
     mechanism = GammaDiagonal(domain, 3)
     program = json.loads(json.dumps(mechanism.program().to_dict()))
     stated = {"domain": domain.to_dict(), "program": program, "round": 1}
-    said = {"name": "c", "hash": digest(stated), "open": True, "promise": {"gamma": "3"}}
+    said = {"name": "c", "hash": digest(stated), "open": True, "promise": {"gamma": "3/1"}}
     document = stated | said
     made = Client("http://127.0.0.1:1/c", rng=rng)
     made.transport.get = lambda path: document  # type: ignore[method-assign]

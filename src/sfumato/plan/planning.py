@@ -310,7 +310,7 @@ def _least(make: Make, workload: PlanWorkload, rows: int, wanted: float) -> Mech
     through both ends.
     """
     root = math.sqrt(rows)
-    mechanism = make(Guarantee.from_epsilon(MOST_EPSILON))
+    mechanism = make(Guarantee(math.exp(MOST_EPSILON)))
     above, below = math.inf, workload.predict(mechanism) / root / wanted
     if below > 1:
         raise PrivacyError(
@@ -322,7 +322,7 @@ def _least(make: Make, workload: PlanWorkload, rows: int, wanted: float) -> Mech
             break
         middle = _between(low, high, above, below, halve=step % 3 == 0)
         try:
-            found = make(Guarantee.from_epsilon(middle))
+            found = make(Guarantee(math.exp(middle)))
         except SfumatoError:
             low, above = middle, math.inf
             continue
