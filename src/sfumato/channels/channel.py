@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from warnings import warn
@@ -21,6 +21,7 @@ from sfumato.domain import Cells
 from sfumato.errors import EstimationError
 
 Counts = NDArray[Any]
+Formula = Callable[[Any, Counts], Counts]
 
 
 class NotLumpableError(EstimationError):
@@ -365,6 +366,28 @@ def exact_axes(channel: Channel) -> tuple[int, ...]:
 def is_exact(channel: Channel) -> bool:
     """Whether every report is the truth."""
     return len(exact_axes(channel)) == len(channel.inputs)
+
+
+def to_tally(formula: Formula) -> Formula:  # inputs + (batch,) -> outputs + (batch,)
+    """A method from truths to the tally, of its formula: all further axes are one behind."""
+
+    @wraps(formula)
+    def applied(channel: Any, table: Counts) -> Counts:
+        found = formula(channel, batched(table, channel.inputs))
+        return unbatched(found, table, channel.inputs, channel.outputs)
+
+    return applied
+
+
+def to_truths(formula: Formula) -> Formula:  # outputs + (batch,) -> inputs + (batch,)
+    """The same from the tally to truths."""
+
+    @wraps(formula)
+    def applied(channel: Any, table: Counts) -> Counts:
+        found = formula(channel, batched(table, channel.outputs))
+        return unbatched(found, table, channel.outputs, channel.inputs)
+
+    return applied
 
 
 def batched(array: Counts, shape: tuple[int, ...]) -> Counts:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels.channel import Channel, Counts, Dealt, batched, unbatched
+from sfumato.channels.channel import Channel, Counts, Dealt, to_tally, to_truths
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,24 +65,22 @@ class Decoded(Dealt):
         chance = np.where(told[:, None], [self.other, self.own], 0.0)
         return chance + np.where(told[:, None], 0.0, (1 - chance.sum(axis=0)) / (~told).sum())
 
-    def _flat(self, table: Counts, own: tuple[int, ...]) -> NDArray[Any]:
-        size = math.prod(own[len(self.groups) :])
-        return batched(table, own).reshape(math.prod(self.groups), size, -1)
+    def _times(self, matrix: NDArray[Any], table: Counts) -> Counts:
+        own = table.reshape(math.prod(self.groups), matrix.shape[1], -1)
+        return np.einsum("ij,gjb->gib", matrix, own)
 
-    def _times(
-        self, matrix: NDArray[Any], table: Counts, own: tuple[int, ...], to: tuple[int, ...]
-    ) -> Counts:
-        done = np.einsum("ij,gjb->gib", matrix, self._flat(table, own))
-        return unbatched(done, table, own, to)
+    @to_tally
+    def apply(self, table: Counts) -> Counts:
+        return self._times(self._matrix, table)
 
-    def apply(self, counts: Counts) -> Counts:
-        return self._times(self._matrix, counts, self.inputs, self.outputs)
+    @to_truths
+    def adjoint(self, table: Counts) -> Counts:
+        return self._times(self._matrix.T, table)
 
-    def adjoint(self, weights: Counts) -> Counts:
-        return self._times(self._matrix.T, weights, self.outputs, self.inputs)
+    @to_truths
+    def solve(self, table: Counts) -> Counts:
+        return self._times(np.linalg.pinv(self._matrix), table)
 
-    def solve(self, counts: Counts) -> Counts:
-        return self._times(np.linalg.pinv(self._matrix), counts, self.outputs, self.inputs)
-
-    def solve_adjoint(self, weights: Counts) -> Counts:
-        return self._times(np.linalg.pinv(self._matrix).T, weights, self.inputs, self.outputs)
+    @to_tally
+    def solve_adjoint(self, table: Counts) -> Counts:
+        return self._times(np.linalg.pinv(self._matrix).T, table)

@@ -15,8 +15,8 @@ from sfumato.channels.channel import (
     Channel,
     Counts,
     NotLumpableError,
-    batched,
-    unbatched,
+    to_tally,
+    to_truths,
 )
 from sfumato.domain import Cells
 from sfumato.errors import ParameterError
@@ -70,34 +70,28 @@ class Dense(Channel):
         square = self.matrix.shape[0] == self.matrix.shape[1]
         return np.linalg.inv(self.matrix) if square else np.linalg.pinv(self.matrix)
 
-    def _times(
-        self, matrix: NDArray[Any], array: Counts, before: tuple[int, ...], after: tuple[int, ...]
-    ) -> Counts:
-        table = batched(array, before).reshape(math.prod(before), -1)
-        return unbatched(matrix @ table, array, before, after)
+    @to_tally
+    def apply(self, table: Counts) -> Counts:
+        return self.matrix @ table.reshape(math.prod(self.inputs), -1)
 
-    def apply(self, counts: Counts) -> Counts:
-        return self._times(self.matrix, counts, self.inputs, self.outputs)
+    @to_truths
+    def adjoint(self, table: Counts) -> Counts:
+        return self.matrix.T @ table.reshape(math.prod(self.outputs), -1)
 
-    def adjoint(self, weights: Counts) -> Counts:
-        return self._times(self.matrix.T, weights, self.outputs, self.inputs)
+    @to_truths
+    def solve(self, table: Counts) -> Counts:
+        return self.inverse @ table.reshape(math.prod(self.outputs), -1)
 
-    def solve(self, counts: Counts) -> Counts:
-        return self._times(self.inverse, counts, self.outputs, self.inputs)
+    @to_tally
+    def solve_adjoint(self, table: Counts) -> Counts:
+        return self.inverse.T @ table.reshape(math.prod(self.inputs), -1)
 
-    def solve_adjoint(self, weights: Counts) -> Counts:
-        return self._times(self.inverse.T, weights, self.inputs, self.outputs)
+    @to_truths
+    def inverse_squared(self, table: Counts) -> Counts:
+        return np.asarray(self.inverse**2 @ table.reshape(math.prod(self.outputs), -1))
 
-    def inverse_squared(self, counts: Counts) -> Counts:
-        return self._times(self.inverse**2, counts, self.outputs, self.inputs)
-
-    def chances(
-        self, reports: Sequence[NDArray[Any]], truths: Sequence[NDArray[Any]]
-    ) -> NDArray[Any]:
-        return self.matrix[
-            np.ravel_multi_index(tuple(reports), self.outputs),
-            np.ravel_multi_index(tuple(truths), self.inputs),
-        ]
+    def to_dense(self) -> NDArray[np.float64]:
+        return self.matrix
 
     @cached_property
     def _singular_values(self) -> NDArray[Any]:
@@ -117,39 +111,24 @@ class Dense(Channel):
     def marginal(self, axes: Sequence[int]) -> Dense:
         if self.inputs == self.outputs and list(axes) == list(range(len(self.inputs))):
             return self
-        kept = [
-            self._merge_matrix(axis, None if axis in axes else np.zeros(size, int))
+        merges = [
+            np.eye(size) if axis in axes else np.ones((1, size))
             for axis, size in enumerate(self.inputs)
         ]
-        merged = self._lump(kept)
-        order = tuple(np.argsort(np.argsort(axes)))
-        shape = tuple(self.inputs[axis] for axis in sorted(axes))
-        if list(axes) == sorted(axes):
-            return Dense(merged, shape, shape)
-        turned = merged.reshape(*shape, *shape).transpose(
-            *order, *(len(shape) + place for place in order)
-        )
-        wanted = tuple(self.inputs[axis] for axis in axes)
-        return Dense(turned.reshape(merged.shape), wanted, wanted)
+        kept, wanted = sorted(axes), tuple(self.inputs[axis] for axis in axes)
+        shape, order = [self.inputs[axis] for axis in kept], [kept.index(axis) for axis in axes]
+        twice = (*order, *(len(shape) + place for place in order))
+        turned = self._lump(merges).reshape(*shape, *shape).transpose(twice)
+        return Dense(turned.reshape(math.prod(wanted), -1), wanted, wanted)
 
     def coarsen(self, cells: Sequence[Cells]) -> Dense:
         if all(part.trivial for part in cells):
             return self
         shape = tuple(part.size for part in cells)
-        groups = [_group_of(part, size) for part, size in zip(cells, self.inputs, strict=True)]
-        return Dense(
-            self._lump([self._merge_matrix(axis, group) for axis, group in enumerate(groups)]),
-            shape,
-            shape,
-        )
-
-    def _merge_matrix(self, axis: int, group: NDArray[np.intp] | None) -> NDArray[Any]:
-        size = self.inputs[axis]
-        if group is None:
-            return np.eye(size)
-        merge = np.zeros((int(group.max()) + 1, size))
-        merge[group, np.arange(size)] = 1
-        return merge
+        pairs = zip(cells, self.inputs, strict=True)
+        groups = [part.assign(np.arange(size)).astype(np.intp) for part, size in pairs]
+        merges = [np.eye(size)[:, group] for size, group in zip(shape, groups, strict=True)]
+        return Dense(self._lump(merges), shape, shape)
 
     def _lump(self, merges: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """Rows summed by cell; the columns of one cell must then agree, else the merged report
@@ -190,7 +169,3 @@ def check_stochastic(matrix: NDArray[Any], labels: Sequence[str] | None = None) 
         raise ParameterError(
             f"each column must sum to 1; column {column + 1}{name} sums to {sums[column]:.6g}"
         )
-
-
-def _group_of(cells: Cells, size: int) -> NDArray[np.intp]:
-    return cells.assign(np.arange(size)).astype(np.intp)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -18,12 +18,12 @@ from sfumato.channels.channel import (
     Replacement,
     batched,
     has_known_laws,
+    to_tally,
+    to_truths,
     unbatched,
 )
 from sfumato.domain import Cells
 from sfumato.errors import ParameterError
-
-Step = Callable[[Channel, Counts], Counts]
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,66 +97,97 @@ class Product(Channel):
         sizes = [size for factor in self.factors for size in factor.outputs]
         return tuple(size for _, size in sorted(zip(self._report_order, sizes, strict=True)))
 
-    def _forth(self, counts: Counts, step: Step) -> Counts:
-        """From truths to reports, factor by factor."""
-        table = batched(counts, self.inputs).transpose(*self._order, len(self.inputs))
+    def _through(self, table: Counts, step: str, before: str, after: str) -> Counts:
+        """From "inputs" to "outputs" or back, each factor by its own method of this name."""
+        orders = {"inputs": self._order, "outputs": self._report_order}
+        table = table.transpose(*orders[before], table.ndim - 1)
         for factor in self.factors:
-            table = _turned(step(factor, table.reshape(*factor.inputs, -1)))
-        sizes = [size for factor in self.factors for size in factor.outputs]
-        turned = table.reshape(-1, *sizes).transpose(*(np.argsort(self._report_order) + 1), 0)
-        return unbatched(turned, counts, self.inputs, self.outputs)
+            own = table.reshape(*getattr(factor, before), -1)
+            table = _turned(getattr(factor, step)(own))
+        sizes = [size for factor in self.factors for size in getattr(factor, after)]
+        return table.reshape(-1, *sizes).transpose(*(np.argsort(orders[after]) + 1), 0)
 
-    def _back(self, counts: Counts, step: Step) -> Counts:
-        """From reports to truths, factor by factor."""
-        table = batched(counts, self.outputs).transpose(*self._report_order, len(self.outputs))
-        for factor in self.factors:
-            table = _turned(step(factor, table.reshape(*factor.outputs, -1)))
-        sizes = [size for factor in self.factors for size in factor.inputs]
-        turned = table.reshape(-1, *sizes).transpose(*(np.argsort(self._order) + 1), 0)
-        return unbatched(turned, counts, self.outputs, self.inputs)
+    @to_tally
+    def apply(self, table: Counts) -> Counts:
+        return self._through(table, "apply", "inputs", "outputs")
 
-    def apply(self, counts: Counts) -> Counts:
-        return self._forth(counts, lambda factor, table: factor.apply(table))
+    @to_truths
+    def adjoint(self, table: Counts) -> Counts:
+        return self._through(table, "adjoint", "outputs", "inputs")
 
-    def adjoint(self, weights: Counts) -> Counts:
-        return self._back(weights, lambda factor, table: factor.adjoint(table))
+    @to_truths
+    def solve(self, table: Counts) -> Counts:
+        return self._through(table, "solve", "outputs", "inputs")
 
-    def solve(self, counts: Counts) -> Counts:
-        return self._back(counts, lambda factor, table: factor.solve(table))
+    @to_tally
+    def solve_adjoint(self, table: Counts) -> Counts:
+        return self._through(table, "solve_adjoint", "inputs", "outputs")
 
-    def solve_adjoint(self, weights: Counts) -> Counts:
-        return self._forth(weights, lambda factor, table: factor.solve_adjoint(table))
-
-    def inverse_squared(self, counts: Counts) -> Counts:
+    @to_truths
+    def inverse_squared(self, table: Counts) -> Counts:
         """The square of a Kronecker product, entry by entry, is the product of the squares."""
-        return self._back(counts, lambda factor, table: factor.inverse_squared(table))
+        return self._through(table, "inverse_squared", "outputs", "inputs")
 
     @property
     def repeats(self) -> bool:
         return any(factor.repeats for factor in self.factors)
 
     def second_moment(self, first: Counts, other: Counts) -> Counts:
-        """Factors that count a report several times first; the others follow by their adjoint."""
-        if not self.repeats:
-            return self.adjoint(first * other)
-        table = self._repeated(first, other)
+        """Factors that count a report several times first: the moments of one are its own, those of
+        several a sum of products (`Repeating.sqrt_factors`). The others follow by their adjoint.
+        """
         repeating = [factor for factor in self.factors if factor.repeats]
         single = [factor for factor in self.factors if not factor.repeats]
+        if not repeating:
+            return self.adjoint(first * other)
+        left, right = self._repeating_first(first), self._repeating_first(other)
+        if len(repeating) > 1:
+            table = (self._sqrt_factors(left) * self._sqrt_factors(right)).sum(axis=-1)
+        else:  # (batch, outputs that repeat, others) to (batch, inputs, others)
+            own, batch = repeating[0], len(left)
+            parts = [
+                np.moveaxis(each.reshape(batch, math.prod(own.outputs), -1), 1, 0)
+                for each in (left, right)
+            ]
+            found = own.second_moment(*(part.reshape(*own.outputs, -1) for part in parts))
+            table = np.moveaxis(found.reshape(math.prod(own.inputs), batch, -1), 0, 1)
         table = table.reshape(-1, *(size for factor in single for size in factor.outputs))
         table = np.moveaxis(table, 0, -1)
         for factor in single:
             table = _turned(factor.adjoint(table.reshape(*factor.outputs, -1)))
         table = table.reshape(-1, math.prod(size for factor in single for size in factor.inputs))
         sizes = [size for factor in (*repeating, *single) for size in factor.inputs]
-        order = [
-            axis
-            for kind in (True, False)
-            for factor, axes in zip(self.factors, self.axes, strict=True)
-            if factor.repeats is kind
-            for axis in axes
-        ]
+        order = self._repeating_axes(self.axes)
         turned = table.reshape(-1, *sizes).transpose(*(np.argsort(order) + 1), 0)
         return unbatched(turned, first, self.outputs, self.inputs)
+
+    def _repeating_axes(self, axes: Sequence[Sequence[int]]) -> list[int]:
+        """The axes of the factors that count a report several times, then those of the others."""
+        pairs = [*zip(self.factors, axes, strict=True)]
+        twice = [own for factor, own in pairs if factor.repeats]
+        once = [own for factor, own in pairs if not factor.repeats]
+        return [axis for own in (*twice, *once) for axis in own]
+
+    def _repeating_first(self, weights: Counts) -> Counts:  # (batch, outputs that repeat, others)
+        order = self._repeating_axes(self.report_axes)
+        table = batched(weights, self.outputs).transpose(*order, len(self.outputs))
+        return np.moveaxis(table, -1, 0)
+
+    def _sqrt_factors(self, table: Counts) -> Counts:  # (batch, inputs, outputs left, terms)
+        batch, terms, done = len(table), 1, 1
+        table = table.reshape(batch, 1, -1, 1)  # batch, inputs so far, outputs left, terms
+        for factor in self.factors:
+            if factor.repeats:
+                assert isinstance(factor, Repeating)  # a product of products is made flat
+                width = math.prod(factor.outputs)
+                table = table.reshape(batch, done, width, -1, terms)
+                spread = factor.sqrt_factors(np.moveaxis(table, 2, 0))  # (inputs, more, …)
+                size, more = spread.shape[:2]
+                spread = np.moveaxis(spread, (0, 1), (3, 5))  # batch, done, left, size, terms, more
+                table = np.moveaxis(spread, 3, 2)
+                done, terms = done * size, terms * more
+                table = table.reshape(batch, done, -1, terms)
+        return table
 
     def moments(self, counts: Counts) -> Counts:
         """Factor by factor: given the truth they report independently of one another."""
@@ -173,48 +204,6 @@ class Product(Channel):
         twice = [*order, *(order + len(sizes)), 2 * len(sizes)]
         every = math.prod(sizes)
         return table.reshape(*sizes, *sizes, -1).transpose(*twice).reshape(every, every, -1)
-
-    def _repeated(self, first: Counts, other: Counts) -> Counts:  # (batch, inputs, outputs left)
-        """The moments of the factors that count a report several times: those of one are its own;
-        of several the moment is a sum of products (`Repeating.sqrt_factors`).
-        """
-        repeating = [factor for factor in self.factors if factor.repeats]
-        if len(repeating) > 1:
-            return np.asarray((self._sqrt_factors(first) * self._sqrt_factors(other)).sum(axis=-1))
-        own = repeating[0]
-        tables = [self._moved(weights) for weights in (first, other)]
-        batch, width = len(tables[0]), math.prod(own.outputs)
-        parts = [np.moveaxis(table.reshape(batch, width, -1), 1, 0) for table in tables]
-        found = own.second_moment(*(part.reshape(*own.outputs, -1) for part in parts))
-        return np.moveaxis(found.reshape(math.prod(own.inputs), batch, -1), 0, 1)
-
-    def _moved(self, weights: Counts) -> Counts:  # (batch, outputs that repeat, other outputs)
-        table = batched(weights, self.outputs)
-        moved = [
-            axis
-            for kind in (True, False)
-            for factor, axes in zip(self.factors, self.report_axes, strict=True)
-            if factor.repeats is kind
-            for axis in axes
-        ]
-        return np.moveaxis(table.transpose(*moved, len(self.outputs)), -1, 0)
-
-    def _sqrt_factors(self, weights: Counts) -> Counts:  # (batch, inputs, outputs left, terms)
-        table = self._moved(weights)
-        batch, terms, done = len(table), 1, 1
-        table = table.reshape(batch, 1, -1, 1)  # batch, inputs so far, outputs left, terms
-        for factor in self.factors:
-            if factor.repeats:
-                assert isinstance(factor, Repeating)  # a product of products is made flat
-                width = math.prod(factor.outputs)
-                table = table.reshape(batch, done, width, -1, terms)
-                spread = factor.sqrt_factors(np.moveaxis(table, 2, 0))  # (inputs, more, …)
-                size, more = spread.shape[:2]
-                spread = np.moveaxis(spread, (0, 1), (3, 5))  # batch, done, left, size, terms, more
-                table = np.moveaxis(spread, 3, 2)
-                done, terms = done * size, terms * more
-                table = table.reshape(batch, done, -1, terms)
-        return table
 
     def replaced(self, axis: int) -> Replacement | None:
         number, place = self._place_of[axis]
@@ -277,22 +266,16 @@ class Product(Channel):
         )
 
     def settle(self, counts: Counts) -> Product:
-        known = list(map(has_known_laws, self.factors))
+        known, factors = [*map(has_known_laws, self.factors)], list(self.factors)
         if all(known):
             return self
-        return replace(
-            self,
-            factors=tuple(
-                factor if known[place] else factor.settle(self._reports_of(place, counts))
-                for place, factor in enumerate(self.factors)
-            ),
-        )
-
-    def _reports_of(self, place: int, counts: Counts) -> Counts:
-        """What was counted of one factor's reports, each report once, whatever the others show."""
-        if any(factor.repeats for other, factor in enumerate(self.factors) if other != place):
-            counts = counts * self._together({place: np.ones(self.factors[place].outputs)})
-        return _margin(counts, self.report_axes[place])
+        for place, factor in enumerate(self.factors):
+            if not known[place]:
+                own = counts  # of this factor's reports, each once, whatever the others show
+                if any(each.repeats for other, each in enumerate(self.factors) if other != place):
+                    own = counts * self._together({place: np.ones(factor.outputs)})
+                factors[place] = factor.settle(_margin(own, self.report_axes[place]))
+        return replace(self, factors=tuple(factors))
 
     @property
     def everyone(self) -> Counts:

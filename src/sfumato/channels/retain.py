@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels.channel import Channel, Counts, Law, Replacement, batched, unbatched
+from sfumato.channels.channel import Channel, Counts, Law, Replacement, to_tally, to_truths
 from sfumato.domain import Cells
 from sfumato.errors import ParameterError
 
@@ -126,49 +126,34 @@ class Retain(Channel):
     def _total(self, table: Counts) -> Counts:
         return table.sum(axis=tuple(range(len(self.laws))))
 
-    def apply(self, counts: Counts) -> Counts:
-        table = batched(counts, self.inputs)
-        return unbatched(
-            self.keep * table + self._noise * self._total(table), counts, self.inputs, self.outputs
-        )
+    @to_tally
+    def apply(self, table: Counts) -> Counts:
+        return self.keep * table + self._noise * self._total(table)
 
-    def solve(self, counts: Counts) -> Counts:
-        table = batched(counts, self.outputs)
-        return unbatched(
-            (table - self._noise * self._total(table)) / self.keep,
-            counts,
-            self.outputs,
-            self.inputs,
-        )
+    @to_truths
+    def solve(self, table: Counts) -> Counts:
+        return (table - self._noise * self._total(table)) / self.keep
 
-    def variance_tally(self, counts: Counts) -> Counts:
+    @to_tally
+    def variance_tally(self, table: Counts) -> Counts:
         """Where hardly any report is drawn, none may be there by chance, which is no certainty: at
         the least those count that are drawn whatever the truth is.
         """
-        table = batched(counts, self.outputs)
         drawn = np.maximum(self._noise + min(self.keep, 0.0), 0.0) * self._total(table)
-        found = np.where(drawn < FEW, np.maximum(table, drawn), table)
-        return unbatched(found, counts, self.outputs, self.outputs)
+        return np.where(drawn < FEW, np.maximum(table, drawn), table)
 
-    def adjoint(self, weights: Counts) -> Counts:
-        table = batched(weights, self.outputs)
-        return unbatched(
-            self.keep * table + self._total(self._noise * table), weights, self.outputs, self.inputs
-        )
+    @to_truths
+    def adjoint(self, table: Counts) -> Counts:
+        return self.keep * table + self._total(self._noise * table)
 
-    def solve_adjoint(self, weights: Counts) -> Counts:
-        table = batched(weights, self.inputs)
-        return unbatched(
-            (table - self._total(self._noise * table)) / self.keep,
-            weights,
-            self.inputs,
-            self.outputs,
-        )
+    @to_tally
+    def solve_adjoint(self, table: Counts) -> Counts:
+        return (table - self._total(self._noise * table)) / self.keep
 
-    def inverse_squared(self, counts: Counts) -> Counts:
-        table, noise = batched(counts, self.outputs), self._noise
-        moments = (table * (1 - 2 * noise) + noise**2 * self._total(table)) / self.keep**2
-        return unbatched(moments, counts, self.outputs, self.inputs)
+    @to_truths
+    def inverse_squared(self, table: Counts) -> Counts:
+        noise = self._noise
+        return (table * (1 - 2 * noise) + noise**2 * self._total(table)) / self.keep**2
 
     def marginal(self, axes: Sequence[int]) -> Retain:
         return replace(self, laws=tuple(self.laws[axis] for axis in axes))

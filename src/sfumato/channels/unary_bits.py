@@ -17,6 +17,8 @@ from sfumato.channels.channel import (
     NotLumpableError,
     Repeating,
     batched,
+    to_tally,
+    to_truths,
     unbatched,
 )
 from sfumato.channels.limits import SMALL
@@ -65,33 +67,33 @@ class ValueBits(Repeating):
         """How often the bit of another value is shown."""
         return 1 - self.zeros
 
-    def apply(self, counts: Counts) -> Counts:
-        table = self._truths(counts)
-        total = table.sum(axis=0)
-        shown = self.gain[:, None] * table + self._false[:, None] * total
-        return unbatched(np.concatenate([total[None], shown]), counts, self.inputs, self.outputs)
+    @to_tally
+    def apply(self, table: Counts) -> Counts:
+        people = table.reshape(len(self.ones), -1)
+        total = people.sum(axis=0)
+        shown = self.gain[:, None] * people + self._false[:, None] * total
+        return np.concatenate([total[None], shown])
 
-    def adjoint(self, weights: Counts) -> Counts:
-        table = batched(weights, self.outputs)
+    @to_truths
+    def adjoint(self, table: Counts) -> Counts:
         anyone = table[0] + self._false @ table[1:]
-        result = anyone + self.gain[:, None] * table[1:]
-        return unbatched(result, weights, self.outputs, self.inputs)
+        return np.asarray(anyone + self.gain[:, None] * table[1:])
 
-    def solve(self, counts: Counts) -> Counts:
-        table = batched(counts, self.outputs)
-        result = (table[1:] - self._false[:, None] * table[0]) / self.gain[:, None]
-        return unbatched(result, counts, self.outputs, self.inputs)
+    @to_truths
+    def solve(self, table: Counts) -> Counts:
+        return np.asarray((table[1:] - self._false[:, None] * table[0]) / self.gain[:, None])
 
-    def solve_adjoint(self, weights: Counts) -> Counts:
-        table = self._truths(weights) / self.gain[:, None]
-        result = np.concatenate([-(self._false @ table)[None], table])
-        return unbatched(result, weights, self.inputs, self.outputs)
+    @to_tally
+    def solve_adjoint(self, table: Counts) -> Counts:
+        weights = table.reshape(len(self.ones), -1) / self.gain[:, None]
+        return np.concatenate([-(self._false @ weights)[None], weights])
 
-    def inverse_squared(self, counts: Counts) -> Counts:
+    @to_truths
+    def inverse_squared(self, table: Counts) -> Counts:
         """((b - c)/d)² = (b(1-2c) + c²)/d² for a bit b, so the tally itself gives the sum."""
-        table, false = batched(counts, self.outputs), self._false[:, None]
-        result = (table[1:] * (1 - 2 * false) + false**2 * table[0]) / self.gain[:, None] ** 2
-        return unbatched(result, counts, self.outputs, self.inputs)
+        false = self._false[:, None]
+        squares = table[1:] * (1 - 2 * false) + false**2 * table[0]
+        return np.asarray(squares / self.gain[:, None] ** 2)
 
     def second_moment(self, first: Counts, other: Counts) -> Counts:
         """Bits are independent given the truth: the product of the means and the bits'
