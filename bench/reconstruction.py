@@ -21,8 +21,7 @@ from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import CountEvidence
 from sfumato.estimation.supports.supports import Supports
 from sfumato.mechanisms.base import Mechanism
-from sfumato.mechanisms.permuting import Permuting
-from sfumato.mechanisms.retention import Retention
+from sfumato.mechanisms.retention import Permuting, Retention
 from sfumato.mine.cube import query
 from sfumato.randomness import seeded
 from sfumato.release import Release, perturb

@@ -19,8 +19,7 @@ from sfumato.datasets import basket_path
 from sfumato.domain import Domain, Items, as_bits
 from sfumato.estimation.supports.supports import Supports
 from sfumato.mechanisms.base import Mechanism
-from sfumato.mechanisms.bitflip import BitFlip
-from sfumato.mechanisms.fp_nfp import FrequencyFlip
+from sfumato.mechanisms.bitflip import BitFlip, FrequencyFlip
 from sfumato.mine.itemsets import Itemsets, frequent_itemsets
 from sfumato.randomness import Keystream, seeded
 from sfumato.release import Exact, Release, perturb

@@ -25,8 +25,7 @@ from sfumato.evaluate import LengthErrors, itemset_errors
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.cut_and_paste import CutAndPaste
-from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
-from sfumato.mechanisms.randomized_gamma import RandomizedGamma
+from sfumato.mechanisms.gamma_diagonal import GammaDiagonal, RandomizedGamma
 from sfumato.mine.itemsets import Itemsets, frequent_itemsets
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.siblings import record_account, record_stays

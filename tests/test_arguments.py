@@ -726,7 +726,6 @@ def of_mechanisms(folder: Path) -> dict[str, Call]:
         shape = tuple(part.size for part in cells)
         made |= {
             name: (kind, given),
-            f"{name}.channel_over": (mechanism.channel_over, {"axes": [0]}),
             f"{name}.private_channel_over": (mechanism.private_channel_over, {"axes": [0]}),
             f"{name}.from_options": (
                 kind.from_options,
@@ -764,16 +763,12 @@ def of_mechanisms(folder: Path) -> dict[str, Call]:
             ),
             f"{name}.observe": (mechanism.observe, {"cells": cells}),
             f"{name}.observe_private": (mechanism.observe_private, {"cells": cells}),
-            f"{name}.parsed": (kind.parsed, {"given": {}}),
             f"{name}.perturb": (mechanism.perturb, {"columns": columns, "rng": rng}),
             f"{name}.randomise": (mechanism.randomise, {"columns": columns, "rng": rng}),
             f"{name}.promising": (kind.promising, {"guarantee": guarantee, "domain": domain}),
-            f"{name}.remarks": (mechanism.remarks, {"given": {}}),
         }
         asked = {"cells": cells, "weights": np.ones(shape), "shares": np.full(shape, 1 / 8)}
         made[f"{name}.predicted_variance"] = (mechanism.predicted_variance, asked)
-        asked = {"names": [domain.axes[0].name], "people": 1000.0}
-        made[f"{name}.tells"] = (mechanism.tells, asked)
         if hasattr(kind, "item_channel"):
             made[f"{name}.item_channel"] = (mechanism.item_channel, {"items": [0]})
     shop, sex = thing("shop"), thing("domain").project(["sex"])

@@ -40,9 +40,8 @@ from sfumato.bits import Bits
 from sfumato.domain import Category, Columns, Domain, Items, Numeric
 from sfumato.errors import DataError, ParameterError
 from sfumato.mechanisms.base import Mechanism
-from sfumato.mechanisms.bitflip import BitFlip
+from sfumato.mechanisms.bitflip import BitFlip, FrequencyFlip
 from sfumato.mechanisms.cut_and_paste import CutAndPaste
-from sfumato.mechanisms.fp_nfp import FrequencyFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mechanisms.item_set import ItemSet
 from sfumato.mechanisms.retention import Retention

@@ -17,8 +17,7 @@ from tests.mechanisms.examples import EXAMPLES, HOURS, SEX
 import sfumato as sf
 from sfumato.domain import Domain, Numeric
 from sfumato.errors import EstimationError, QueryError, Unanswerable
-from sfumato.mechanisms.permuting import Permuting
-from sfumato.mechanisms.retention import Retention
+from sfumato.mechanisms.retention import Permuting, Retention
 from sfumato.randomness import seeded
 from sfumato.release import Exact, Release
 from sfumato.source import Source

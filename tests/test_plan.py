@@ -22,11 +22,10 @@ from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.combined import Combined
 from sfumato.mechanisms.cut_and_paste import CutAndPaste
-from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
+from sfumato.mechanisms.gamma_diagonal import GammaDiagonal, RandomizedGamma
 from sfumato.mechanisms.in_rounds import SHARES
 from sfumato.mechanisms.item_set import CAP, WANTED, ItemSetInRounds, how_many
 from sfumato.mechanisms.questionnaire import Questionnaire
-from sfumato.mechanisms.randomized_gamma import RandomizedGamma
 from sfumato.mechanisms.retention import Retention
 from sfumato.mechanisms.square_wave import SquareWave
 from sfumato.mine.cube import query

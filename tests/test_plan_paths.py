@@ -16,6 +16,7 @@ from sfumato.domain import Category, Domain
 from sfumato.mechanisms.questionnaire import Questionnaire
 from sfumato.plan import Candidate, plan_release
 from sfumato.plan.prediction import Item, itemset_variance
+from sfumato.plan.workload import tells
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
 from sfumato.release import perturb
@@ -180,8 +181,8 @@ def test_too_few_people_for_every_fold_are_told_to_fit_a_model() -> None:
     """10 × 10 × 10 cells at gamma 5 take 200 folds: of 300 people many get none."""
     domain = domain_of(10, 10, 10)
     mechanism = Questionnaire.promising(Guarantee(5), domain)
-    assert mechanism.tells(["c0", "c1", "c2"], 1e6) and mechanism.tells(["c0"], 1e6)
-    assert not mechanism.tells(["c0", "c1", "c2"], 300)
+    assert tells(mechanism, ["c0", "c1", "c2"], 1e6) and tells(mechanism, ["c0"], 1e6)
+    assert not tells(mechanism, ["c0", "c1", "c2"], 300)
 
 
 def test_a_plan_says_where_its_forecast_is_rough() -> None:

@@ -18,6 +18,7 @@ from sfumato.domain import Category, Domain, Numeric
 from sfumato.engines import open_source, save_release
 from sfumato.engines.joining import join
 from sfumato.errors import EstimationError, SfumatoError
+from sfumato.mechanisms.base import spec_of
 from sfumato.mechanisms.registry import MECHANISMS, from_spec
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.mine.rules import association_rules
@@ -62,7 +63,7 @@ def with_value(value: Any, place: tuple[Any, ...], new: Any) -> Any:
     ids=lambda example: example.name,
 )
 def test_a_number_that_is_none_is_refused_in_every_parameter(example: Example) -> None:
-    spec = example.mechanism.spec()
+    spec = spec_of(example.mechanism)
     parameters = spec["parameters"]
     assert from_spec(spec).guarantee == example.mechanism.guarantee
     for place in numbers(parameters):

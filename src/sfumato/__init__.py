@@ -33,18 +33,18 @@ if TYPE_CHECKING:
     from sfumato.estimation.estimate import Estimate as Estimate
     from sfumato.evaluate import itemset_errors as itemset_errors
     from sfumato.mechanisms.bitflip import BitFlip as BitFlip
+    from sfumato.mechanisms.bitflip import FrequencyFlip as FrequencyFlip
     from sfumato.mechanisms.combined import Combined as Combined
     from sfumato.mechanisms.cut_and_paste import CutAndPaste as CutAndPaste
-    from sfumato.mechanisms.fp_nfp import FrequencyFlip as FrequencyFlip
     from sfumato.mechanisms.gamma_diagonal import GammaDiagonal as GammaDiagonal
-    from sfumato.mechanisms.hadamard import HadamardResponse as HadamardResponse
+    from sfumato.mechanisms.gamma_diagonal import RandomizedGamma as RandomizedGamma
+    from sfumato.mechanisms.joint import HadamardResponse as HadamardResponse
+    from sfumato.mechanisms.joint import SubsetSelection as SubsetSelection
+    from sfumato.mechanisms.joint import UnaryEncoding as UnaryEncoding
     from sfumato.mechanisms.matrix import UserMatrix as UserMatrix
-    from sfumato.mechanisms.permuting import Permuting as Permuting
     from sfumato.mechanisms.questionnaire import Questionnaire as Questionnaire
-    from sfumato.mechanisms.randomized_gamma import RandomizedGamma as RandomizedGamma
+    from sfumato.mechanisms.retention import Permuting as Permuting
     from sfumato.mechanisms.retention import Retention as Retention
-    from sfumato.mechanisms.subset_selection import SubsetSelection as SubsetSelection
-    from sfumato.mechanisms.unary import UnaryEncoding as UnaryEncoding
     from sfumato.mine.bayes import NaiveBayes as NaiveBayes
     from sfumato.mine.itemsets import frequent_itemsets as frequent_itemsets
     from sfumato.mine.reconstructed import Reconstructed as Reconstructed
@@ -84,19 +84,14 @@ _HOMES = {
     "estimation.answer": "Answer",
     "estimation.estimate": "Estimate",
     "evaluate": "itemset_errors",
-    "mechanisms.bitflip": "BitFlip",
+    "mechanisms.bitflip": "BitFlip FrequencyFlip",
     "mechanisms.combined": "Combined",
     "mechanisms.cut_and_paste": "CutAndPaste",
-    "mechanisms.fp_nfp": "FrequencyFlip",
-    "mechanisms.gamma_diagonal": "GammaDiagonal",
-    "mechanisms.hadamard": "HadamardResponse",
+    "mechanisms.gamma_diagonal": "GammaDiagonal RandomizedGamma",
+    "mechanisms.joint": "HadamardResponse SubsetSelection UnaryEncoding",
     "mechanisms.matrix": "UserMatrix",
-    "mechanisms.permuting": "Permuting",
     "mechanisms.questionnaire": "Questionnaire",
-    "mechanisms.randomized_gamma": "RandomizedGamma",
-    "mechanisms.retention": "Retention",
-    "mechanisms.subset_selection": "SubsetSelection",
-    "mechanisms.unary": "UnaryEncoding",
+    "mechanisms.retention": "Permuting Retention",
     "mine.bayes": "NaiveBayes",
     "mine.itemsets": "frequent_itemsets",
     "mine.reconstructed": "Reconstructed",

@@ -23,7 +23,7 @@ from sfumato.estimation.supports.flipped import FlippedSupports
 from sfumato.estimation.supports.partial import PartialSupports
 from sfumato.estimation.supports.supports import Supports
 from sfumato.estimation.supports.symbols import SymbolSupports
-from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.base import Mechanism, channel_over
 from sfumato.observation import CutLaw, FlipLaw, Observation, SymbolLaw
 from sfumato.randomness import Keystream
 from sfumato.renderers.html import MOST_LINES
@@ -190,7 +190,7 @@ class Release(CountedSource, Tabular):
         return self.mechanism.observe(cells)
 
     def _fine_channel(self, name: str) -> Channel:
-        return self.mechanism.channel_over([self.domain.axis(name)])
+        return channel_over(self.mechanism, [self.domain.axis(name)])
 
     def supports(self) -> Supports:
         symbols, law = self.mechanism.symbol_law, self.mechanism.item_law

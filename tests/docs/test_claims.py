@@ -22,7 +22,7 @@ from sfumato.domain import Category, Domain
 from sfumato.engines import duckdb
 from sfumato.engines.limits import STATEMENT_SECONDS
 from sfumato.mechanisms import matrix
-from sfumato.mechanisms.randomized_gamma import RandomizedGamma
+from sfumato.mechanisms.gamma_diagonal import RandomizedGamma
 from sfumato.mechanisms.registry import mechanism_class
 from sfumato.mechanisms.sizes import TIERS, tiers_above
 from sfumato.table import limits

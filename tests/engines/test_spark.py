@@ -28,8 +28,7 @@ from sfumato.engines import open_source
 from sfumato.errors import DataError, FileError, ParameterError, ServerError, SfumatoError
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
-from sfumato.mechanisms.permuting import Permuting
-from sfumato.mechanisms.retention import Retention
+from sfumato.mechanisms.retention import Permuting, Retention
 from sfumato.mine.cube import query
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.privacy.guarantee import Guarantee

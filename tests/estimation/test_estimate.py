@@ -13,6 +13,7 @@ from sfumato.errors import EstimationError, ParameterError, SchemaError
 from sfumato.estimation.answer import Answer
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import CountEvidence, MergedEvidence
+from sfumato.mechanisms.base import channel_over
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.randomness import seeded
 
@@ -55,7 +56,7 @@ def marginal(
 ) -> Estimate:
     cells = [DOMAIN.cells_of(name) for name in names]
     counts = ArrayCounter(DOMAIN, columns).count(cells)
-    channel = mechanism.channel_over([DOMAIN.axis(name) for name in names])
+    channel = channel_over(mechanism, [DOMAIN.axis(name) for name in names])
     return estimate(counts, channel, names, len(columns[0]) // copies, copies)
 
 

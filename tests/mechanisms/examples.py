@@ -15,25 +15,20 @@ from tests.mechanisms.added.unary_joint import UnaryJoint
 
 from sfumato.domain import Bins, Category, Domain, Items, Numeric
 from sfumato.mechanisms.base import Mechanism
-from sfumato.mechanisms.bitflip import BitFlip
+from sfumato.mechanisms.bitflip import BitFlip, FrequencyFlip
 from sfumato.mechanisms.combined import Combined
 from sfumato.mechanisms.cut_and_paste import CutAndPaste
-from sfumato.mechanisms.fp_nfp import FrequencyFlip
-from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
-from sfumato.mechanisms.hadamard import HadamardResponse
+from sfumato.mechanisms.gamma_diagonal import GammaDiagonal, RandomizedGamma
 from sfumato.mechanisms.item_set import ItemSet
+from sfumato.mechanisms.joint import HadamardResponse, SubsetSelection, UnaryEncoding
 from sfumato.mechanisms.matrix import UserMatrix
-from sfumato.mechanisms.permuting import Permuting
 from sfumato.mechanisms.piecewise import Piecewise
 from sfumato.mechanisms.questionnaire import Questionnaire
-from sfumato.mechanisms.randomized_gamma import RandomizedGamma
 from sfumato.mechanisms.ranges import Ranges
-from sfumato.mechanisms.retention import Retention
+from sfumato.mechanisms.retention import Permuting, Retention
 from sfumato.mechanisms.square_wave import SquareWave
 from sfumato.mechanisms.steps import Deal
 from sfumato.mechanisms.steps.symbol_steps import buckets_of
-from sfumato.mechanisms.subset_selection import SubsetSelection
-from sfumato.mechanisms.unary import UnaryEncoding
 from sfumato.mechanisms.windows import Windows
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.testing import USES, Example

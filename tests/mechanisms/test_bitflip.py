@@ -16,6 +16,7 @@ from scipy import stats
 from sfumato.bits import Bits
 from sfumato.domain import Category, Domain, Items, Numeric
 from sfumato.errors import EstimationError, ParameterError, PrivacyError, SchemaError
+from sfumato.mechanisms.base import spec_of
 from sfumato.mechanisms.bitflip import BitFlip, as_baskets, rounded_rates
 from sfumato.mechanisms.registry import from_spec
 from sfumato.mechanisms.steps.basket_steps import SCALE, flip_bits
@@ -91,7 +92,7 @@ def test_numbers_are_perturbed_in_their_bins() -> None:
 def test_the_spec_survives_json_with_vectors(domain: Domain) -> None:
     items = BitFlip(domain, 0.9, 0.9).private_reports.attributes[0].size
     mechanism = BitFlip(domain, np.linspace(0.6, 0.9, items), 0.8)
-    again = from_spec(json.loads(json.dumps(mechanism.spec())))
+    again = from_spec(json.loads(json.dumps(spec_of(mechanism))))
     assert again == mechanism and hash(again) == hash(mechanism)
     assert again.guarantee == mechanism.guarantee
 

@@ -15,18 +15,15 @@ import sfumato as sf
 from sfumato.bits import Bits
 from sfumato.domain import Category, Domain, Items
 from sfumato.errors import ParameterError, SchemaError
-from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.base import Mechanism, channel_over
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.combined import Combined
 from sfumato.mechanisms.cut_and_paste import CutAndPaste
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
-from sfumato.mechanisms.hadamard import HadamardResponse
+from sfumato.mechanisms.joint import HadamardResponse, SubsetSelection, UnaryEncoding
 from sfumato.mechanisms.matrix import UserMatrix
-from sfumato.mechanisms.permuting import Permuting
 from sfumato.mechanisms.questionnaire import Questionnaire
-from sfumato.mechanisms.retention import Retention
-from sfumato.mechanisms.subset_selection import SubsetSelection
-from sfumato.mechanisms.unary import UnaryEncoding
+from sfumato.mechanisms.retention import Permuting, Retention
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
 from sfumato.release import Exact, perturb
@@ -60,18 +57,21 @@ def test_groups_share_the_guarantee() -> None:
 def test_the_channel_is_the_product_of_the_parts_in_the_order_of_the_domain() -> None:
     records, hours = GammaDiagonal(Domain((PET, SEX)), 6), Retention(Domain((HOURS,)), 0.6)
     mechanism = Combined(Domain((SEX, HOURS, PET)), (records, hours))
-    left = records.channel.to_dense().reshape(3, 2, 3, 2)
-    right = hours.channel.to_dense()
+    left = records.private_channel.to_dense().reshape(3, 2, 3, 2)
+    right = hours.private_channel.to_dense()
     expected = np.einsum("psqt,hg->shptgq", left, right).reshape(60, 60)
-    assert np.allclose(mechanism.channel.to_dense(), expected)
-    assert np.allclose(mechanism.channel_over([2, 0]).to_dense(), records.channel.to_dense())
+    assert np.allclose(channel_over(mechanism).to_dense(), expected)
+    assert np.allclose(
+        channel_over(mechanism, [2, 0]).to_dense(), records.private_channel.to_dense()
+    )
 
 
 def test_a_part_that_cannot_be_marginalised_does_not_disturb_the_others() -> None:
     blurred = np.random.default_rng(1).dirichlet(np.ones(6), 6).T
     mechanism = Combined.of(UserMatrix(RECORD, blurred), GammaDiagonal(Domain((AGE,)), 3))
     assert np.allclose(
-        mechanism.channel_over([2]).to_dense(), GammaDiagonal(Domain((AGE,)), 3).channel.to_dense()
+        channel_over(mechanism, [2]).to_dense(),
+        GammaDiagonal(Domain((AGE,)), 3).private_channel.to_dense(),
     )
 
 
@@ -135,7 +135,8 @@ def test_baskets_and_records_side_by_side() -> None:
     )
     sex, items, income = mechanism.perturb(records, seeded(1))
     assert len(sex) == items.rows == 2 and income is records[2]
-    assert mechanism.channel.inputs == mechanism.channel.outputs == (2, 2, 2, 2)
+    whole = channel_over(mechanism)
+    assert whole.inputs == whole.outputs == (2, 2, 2, 2)
 
 
 def test_a_part_must_see_an_attribute_as_the_domain_has_it() -> None:

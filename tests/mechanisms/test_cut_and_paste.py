@@ -15,6 +15,7 @@ from sfumato.bits import Bits
 from sfumato.channels import NotLumpableError
 from sfumato.domain import Category, Domain, Items
 from sfumato.errors import EstimationError, ParameterError, PrivacyError
+from sfumato.mechanisms.base import spec_of
 from sfumato.mechanisms.cut_and_paste import SIZE, CutAndPaste, cut_law
 from sfumato.mechanisms.registry import from_spec
 from sfumato.privacy.guarantee import Guarantee
@@ -159,7 +160,7 @@ def test_what_cannot_work_is_refused(cutoff: int, insert: float) -> None:
 def test_the_spec_survives_json() -> None:
     for domain in (CENSUS, shop(9)):
         mechanism = CutAndPaste(domain, 3, 0.494)
-        assert from_spec(json.loads(json.dumps(mechanism.spec()))) == mechanism
+        assert from_spec(json.loads(json.dumps(spec_of(mechanism)))) == mechanism
 
 
 # Itemsets.

@@ -11,7 +11,8 @@ import pytest
 from sfumato.bits import Bits
 from sfumato.domain import Category, Domain, Items
 from sfumato.errors import ParameterError, PrivacyError, SchemaError
-from sfumato.mechanisms.fp_nfp import FrequencyFlip
+from sfumato.mechanisms.base import spec_of
+from sfumato.mechanisms.bitflip import FrequencyFlip
 from sfumato.mechanisms.registry import from_spec
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
@@ -39,7 +40,7 @@ def test_nothing_is_promised_and_that_is_said() -> None:
 
 
 def test_the_spec_survives_json() -> None:
-    again = from_spec(json.loads(json.dumps(flips().spec())))
+    again = from_spec(json.loads(json.dumps(spec_of(flips()))))
     assert again == flips()
 
 
@@ -62,7 +63,7 @@ def test_supports_are_recovered_through_the_channel() -> None:
         shown = int(report.counts()[item])
         estimate = (
             flips()
-            .item_channel([item])
+            .private_channel_over([item])
             .solve(np.array([truth.rows - shown, shown], dtype=float))[1]
         )
         assert abs(estimate - truth.counts()[item]) < 5.5 * math.sqrt(truth.rows * 0.2 * 0.8) / 0.75

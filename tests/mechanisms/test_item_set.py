@@ -19,6 +19,7 @@ from sfumato.mechanisms.item_set import (
     collision_variance,
     read_candidates,
 )
+from sfumato.mechanisms.parameters import remarks
 from sfumato.mechanisms.steps.symbol_steps import buckets_of, some_of
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.mine.rules import association_rules
@@ -448,8 +449,8 @@ def test_a_cap_of_one_becomes_two_so_that_baskets_tell_how_much_they_hold():
     dense = np.zeros((rows, items), dtype=bool)
     dense[np.arange(rows), rng.integers(0, items, rows)] = True
     mechanism = ItemSet.promising(ASKED, universe(items), cap=1)
-    assert mechanism.cap == 2 and mechanism.tiers and "it is 2" in mechanism.remarks({"cap": 1})[0]
-    assert ItemSet.promising(ASKED, universe(1), cap=1).remarks({"cap": 1}) == ()
+    assert mechanism.cap == 2 and mechanism.tiers and "it is 2" in remarks(mechanism, {"cap": 1})[0]
+    assert remarks(ItemSet.promising(ASKED, universe(1), cap=1), {"cap": 1}) == ()
     pairs = ItemSet.promising(ASKED, universe(items), cap=1, candidates=((0,), (1,), (0, 1)))
     assert pairs.cap == 2
     table = Table(universe(items), (Bits.from_dense(dense),))
@@ -465,10 +466,10 @@ def test_a_cap_above_the_candidates_becomes_their_number_and_says_so():
     domain = Domain((Items("items", tuple("abcdef")),))
     mechanism = ItemSet.promising(Guarantee(19), domain, cap=50, candidates=((0,), (1,), (0, 1)))
     assert mechanism.cap == 3
-    assert mechanism.remarks({"cap": 50}) == (
+    assert remarks(mechanism, {"cap": 50}) == (
         "cap 50 is above the 3 candidates there are: it is 3",
     )
-    assert not mechanism.remarks({"cap": 2}) and not mechanism.remarks({})
+    assert not remarks(mechanism, {"cap": 2}) and not remarks(mechanism, {})
 
 
 def test_two_items_at_once_are_refused():

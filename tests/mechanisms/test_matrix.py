@@ -79,12 +79,12 @@ class Fixed(Keystream):
 
 
 def test_the_matrix_of_gamma_diagonal_is_gamma_diagonal() -> None:
-    matrix = GammaDiagonal(RECORD, 3).channel.to_dense()  # 3/8 and 1/8: multiples of 2^-32
+    matrix = GammaDiagonal(RECORD, 3).private_channel.to_dense()  # 3/8 and 1/8: multiples of 2^-32
     mechanism = UserMatrix(RECORD, matrix)
     assert mechanism.guarantee == Guarantee(3)
     assert mechanism.private_channel.condition == pytest.approx(4)
     assert mechanism.private_channel.smallest_singular_value == pytest.approx(0.25)
-    pets = GammaDiagonal(RECORD, 3).channel.marginal([1]).to_dense()
+    pets = GammaDiagonal(RECORD, 3).private_channel.marginal([1]).to_dense()
     assert np.allclose(mechanism.private_channel.marginal([1]).to_dense(), pets)
 
 

@@ -11,7 +11,7 @@ from tests.mechanisms.examples import RECORD
 from sfumato.channels.channel import has_known_laws
 from sfumato.domain import Domain, Items
 from sfumato.errors import ParameterError, PrivacyError, SchemaError
-from sfumato.mechanisms.permuting import Permuting
+from sfumato.mechanisms.retention import Permuting
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
 from sfumato.testing import REJECT, independence

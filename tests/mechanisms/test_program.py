@@ -28,9 +28,9 @@ from sfumato.mechanisms.combined import Combined
 from sfumato.mechanisms.cut_and_paste import CutAndPaste
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mechanisms.item_set import ItemSet
+from sfumato.mechanisms.joint import UnaryEncoding
 from sfumato.mechanisms.program import Program
 from sfumato.mechanisms.steps import Deal, Diagonal, Draws, Flip, Kary, Spread, Step
-from sfumato.mechanisms.unary import UnaryEncoding
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
 from sfumato.testing import REJECT, fit

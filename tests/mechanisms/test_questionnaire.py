@@ -17,6 +17,7 @@ from sfumato.channels.contrasts import Interactions
 from sfumato.channels.questionnaire_channel import Question
 from sfumato.domain import Category, Domain, Numeric
 from sfumato.errors import FileError, ParameterError, SchemaError, SfumatoError, Unanswerable
+from sfumato.mechanisms.base import spec_of
 from sfumato.mechanisms.question_choice import (
     MOST_CELLS,
     ample_folds,
@@ -371,7 +372,7 @@ def test_schemas_that_cannot_be_asked() -> None:
 
 
 def test_a_question_about_a_public_column_is_refused() -> None:
-    spec = Questionnaire.promising(Guarantee(19), PEOPLE).spec()
+    spec = spec_of(Questionnaire.promising(Guarantee(19), PEOPLE))
     spec["parameters"]["questions"][0]["columns"] = ["town"]
     with pytest.raises(ParameterError, match="'town', which is public"):
         from_spec(spec)
@@ -393,7 +394,7 @@ def test_a_question_about_a_public_column_is_refused() -> None:
     ],
 )
 def test_a_damaged_description_is_refused(change: object) -> None:
-    spec = Questionnaire.promising(Guarantee(19), PEOPLE).spec()
+    spec = spec_of(Questionnaire.promising(Guarantee(19), PEOPLE))
     change(spec["parameters"])
     with pytest.raises(SfumatoError):
         from_spec(spec)

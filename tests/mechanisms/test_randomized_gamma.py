@@ -15,8 +15,7 @@ from tests.mechanisms.keystreams import Witness
 from tests.mechanisms.test_gamma_diagonal import domain_of
 
 from sfumato.errors import ParameterError
-from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
-from sfumato.mechanisms.randomized_gamma import RandomizedGamma
+from sfumato.mechanisms.gamma_diagonal import GammaDiagonal, RandomizedGamma
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
 

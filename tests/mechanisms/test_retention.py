@@ -46,10 +46,12 @@ def test_a_stated_law_is_drawn_by_integers_of_sum_two_to_the_32(
 ) -> None:
     mechanism = Retention.promising(Guarantee(gamma), domain_of(len(weights)), replace=weights)
     (column,) = mechanism.columns
-    assert isinstance(column.law, tuple) and sum(column.law) == 1 << 32
-    least = Fraction(min(column.law), 1 << 32)
+    assert isinstance(column.drawn, tuple) and sum(column.drawn) == 1 << 32
+    least = Fraction(min(column.drawn), 1 << 32)
     assert mechanism.guarantee.gamma == 1 + column.keep / ((1 - column.keep) * least) <= gamma
-    assert np.allclose(np.array(column.law) / 2.0**32, np.array(weights) / sum(weights), atol=1e-9)
+    assert np.allclose(
+        np.array(column.drawn) / 2.0**32, np.array(weights) / sum(weights), atol=1e-9
+    )
 
 
 def test_every_boundary_of_a_stated_law_falls_where_it_should() -> None:
@@ -107,7 +109,7 @@ def test_keep_one_is_allowed_when_stated_and_says_what_it_means() -> None:
 def test_a_value_that_is_never_drawn_gives_itself_away() -> None:
     mechanism = Retention(Domain((PET,)), 0.5, [1, 1, 0])
     assert mechanism.guarantee.gamma == math.inf and "never drawn" in mechanism.caveats[0]
-    with pytest.raises(PrivacyError, match="never draws"):
+    with pytest.raises(PrivacyError, match="never drawn"):
         Retention.promising(Guarantee(19), Domain((PET,)), replace=[1, 1, 0])
 
 
@@ -140,7 +142,7 @@ def test_names_and_laws_that_do_not_fit_are_refused_with_the_near_miss() -> None
         Retention(RECORD, {"sex": 0.5, "pt": 0.5})
     with pytest.raises(ParameterError, match="did you mean 'uniform'"):
         Retention(RECORD, 0.5, "unifrom")
-    with pytest.raises(ParameterError, match="2 weights; the column has 3"):
+    with pytest.raises(ParameterError, match="2 weights are given for 'pet'; the column has 3"):
         Retention(Domain((PET,)), 0.5, [1, 2])
     with pytest.raises(ParameterError, match="not negative"):
         Retention(Domain((PET,)), 0.5, [1, -1, 2])

@@ -124,7 +124,7 @@ def test_a_promise_over_a_large_domain_is_kept_by_every_code() -> None:
     domain = Domain((Numeric("income", 0, 200_000),))
     mechanism = Retention.promising(Guarantee(19), domain, replace=law.tolist())
     (column,) = mechanism.columns
-    assert isinstance(column.law, tuple) and min(column.law) == 1 and sum(column.law) == ONE
+    assert isinstance(column.drawn, tuple) and min(column.drawn) == 1 and sum(column.drawn) == ONE
     assert 1 < mechanism.guarantee.gamma <= 19
 
 

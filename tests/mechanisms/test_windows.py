@@ -784,6 +784,6 @@ def test_a_habit_that_many_share_is_seen() -> None:
 def test_widths_are_told_in_the_numbers_of_the_grid() -> None:
     """A step that does not divide the range ends the grid below its maximum: 0, 3, 6, 9."""
     wave = SquareWave.promising(Guarantee(19), Domain((Numeric("x", 0, 10, step=3),)))
-    assert wave.described() == {"window_widths": {"x": 3.0 * wave.lengths[0]}}
+    assert wave.details == {"window_widths": {"x": 3.0 * wave.lengths[0]}}
     fine = SquareWave.promising(Guarantee(19), Domain((Numeric("x", 0, 51_000),)))
-    assert fine.described() == {"window_widths": {"x": 200.0 * fine.lengths[0]}}
+    assert fine.details == {"window_widths": {"x": 200.0 * fine.lengths[0]}}

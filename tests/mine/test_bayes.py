@@ -12,6 +12,7 @@ import sfumato as sf
 from sfumato.datasets.loaders import health
 from sfumato.domain import Category, Domain, Items, Numeric
 from sfumato.errors import ParameterError
+from sfumato.mechanisms.base import channel_over
 from sfumato.mechanisms.questionnaire import Questionnaire
 from sfumato.mine.bayes import NaiveBayes, noise_factor
 from sfumato.mine.reconstructed import Reconstructed, by_class
@@ -104,7 +105,7 @@ def test_reports_are_integrated_over_the_truth(mechanism):
     truth = letters()
     model = NaiveBayes("y").fit(Exact(truth))
     reports = sf.perturb(truth, mechanism, seeded(2)).table
-    channel = mechanism.channel_over([0, 1]).to_dense().reshape(3, 2, 3, 2)
+    channel = channel_over(mechanism, [0, 1]).to_dense().reshape(3, 2, 3, 2)
     expected = np.einsum("vwab,aby->vwy", channel, joint_of(model))
     expected /= expected.sum(axis=2, keepdims=True)
     assert np.allclose(
@@ -238,7 +239,7 @@ def test_cells_integrate_over_the_truth_too():
     a, b, y = truth.columns
     joint = np.zeros((3, 2, 3))
     np.add.at(joint, (a, b, y), 1)
-    channel = mechanism.channel_over([0, 1]).to_dense().reshape(3, 2, 3, 2)
+    channel = channel_over(mechanism, [0, 1]).to_dense().reshape(3, 2, 3, 2)
     expected = np.einsum("vwab,aby->vwy", channel, joint)
     expected /= expected.sum(axis=2, keepdims=True)
     assert np.allclose(

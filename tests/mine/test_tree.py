@@ -15,6 +15,7 @@ from sfumato.counting.in_memory import ArrayCounter
 from sfumato.datasets.loaders import salary, salary_split
 from sfumato.domain import Bins, Category, Domain, Numeric
 from sfumato.errors import DataError, EstimationError, ParameterError, SchemaError
+from sfumato.mechanisms.base import channel_over
 from sfumato.mine import limits
 from sfumato.mine.features import Problem
 from sfumato.mine.quality import Concurrence, roc_area
@@ -325,7 +326,7 @@ def test_reports_are_integrated_over_the_truth():
         sf.GammaDiagonal(public_target(domain), 7),
     ):
         reports = sf.perturb(truth, mechanism, seeded(1)).table
-        channel = mechanism.channel_over([0, 1]).to_dense().reshape(3, 2, 3, 2)
+        channel = channel_over(mechanism, [0, 1]).to_dense().reshape(3, 2, 3, 2)
         joint = np.zeros((3, 2, 2))
         margins = [np.bincount(column, minlength=size) / 5000 for column, size in ((a, 3), (b, 2))]
         for leaf in tree.tree_.leaves:
@@ -380,7 +381,7 @@ def test_frapp_classification_is_no_worse_than_the_majority(data_dir):
     order = np.random.default_rng(1).permutation(table.rows)
     train, test = table.take(order[: 3 * table.rows // 4]), table.take(order[3 * table.rows // 4 :])
     release = sf.perturb(train, sf.GammaDiagonal(public_target(domain.binned()), 19), seeded(1))
-    assert isinstance(release.mechanism.channel.factors[0], Retain)
+    assert isinstance(channel_over(release.mechanism).factors[0], Retain)
     quality = DecisionTree("income").fit(release).quality(test)
     assert quality.accuracy >= quality.baseline - 0.003
 

@@ -21,11 +21,9 @@ from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.combined import Combined
 from sfumato.mechanisms.cut_and_paste import CutAndPaste
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
-from sfumato.mechanisms.hadamard import HadamardResponse
+from sfumato.mechanisms.joint import HadamardResponse, SubsetSelection, UnaryEncoding
 from sfumato.mechanisms.questionnaire import Questionnaire
 from sfumato.mechanisms.retention import Retention
-from sfumato.mechanisms.subset_selection import SubsetSelection
-from sfumato.mechanisms.unary import UnaryEncoding
 from sfumato.model.fitted import fit_release
 from sfumato.model.format import describe_model, is_model
 from sfumato.model.model import Model, is_dense

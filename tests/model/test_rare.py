@@ -12,9 +12,9 @@ from tests.model.problems import QUESTIONS, SHAPE, TRUTH, answers, chances, like
 
 from sfumato.channels.contrasts import Axes
 from sfumato.domain import Category, Domain, Numeric
+from sfumato.mechanisms.joint import SubsetSelection
 from sfumato.mechanisms.questionnaire import Questionnaire
 from sfumato.mechanisms.ranges import Ranges
-from sfumato.mechanisms.subset_selection import SubsetSelection
 from sfumato.model.fitted import fit_release
 from sfumato.model.fitting import ROUGH, SMOOTH, fit
 from sfumato.model.measurement import Reconstruction

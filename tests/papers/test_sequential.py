@@ -46,8 +46,8 @@ def transitions(sums: PartialSums, seed: int = 3) -> np.ndarray:
 def test_it_is_keep_or_redraw_drawn_otherwise(sizes: tuple[int, ...]) -> None:
     mechanism = GammaDiagonal(domain_of(*sizes), 7)
     table = transitions(partial_sums(mechanism))
-    assert fit(table, mechanism.channel.to_dense() * table.sum(axis=0)) > REJECT
-    off = GammaDiagonal(domain_of(*sizes), 7 * 1.05).channel.to_dense()
+    assert fit(table, mechanism.private_channel.to_dense() * table.sum(axis=0)) > REJECT
+    off = GammaDiagonal(domain_of(*sizes), 7 * 1.05).private_channel.to_dense()
     assert fit(table, off * table.sum(axis=0)) < REJECT
 
 

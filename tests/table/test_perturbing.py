@@ -21,8 +21,7 @@ from sfumato.domain import Category, Domain, Items, Numeric
 from sfumato.errors import DataError, ParameterError
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
-from sfumato.mechanisms.permuting import Permuting
-from sfumato.mechanisms.retention import Retention
+from sfumato.mechanisms.retention import Permuting, Retention
 from sfumato.randomness import seeded
 from sfumato.table import Table, perturb_file, perturb_table, read_perturbed, save, writer_to
 
@@ -215,7 +214,7 @@ PEAKS = """
 import re, sys
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
-from sfumato.mechanisms.permuting import Permuting
+from sfumato.mechanisms.retention import Permuting
 from sfumato.domain import Domain
 from sfumato.table import delimited, perturb_file
 # Small blocks, so that a small file already fills whatever holds them.

@@ -19,7 +19,7 @@ from sfumato.domain import Category, Domain, Items, Numeric
 from sfumato.errors import FileError, ParameterError
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
-from sfumato.mechanisms.permuting import Permuting
+from sfumato.mechanisms.retention import Permuting
 from sfumato.randomness import Keystream, seeded
 from sfumato.table import Table, perturb_file, perturb_table, read_perturbed, save, shuffling
 from sfumato.table.perturbing import shuffled

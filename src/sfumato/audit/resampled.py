@@ -37,7 +37,7 @@ from sfumato.channels.channel import Dealt
 from sfumato.counting.in_memory import TableCounter
 from sfumato.domain import Attribute, Cells, Columns, Items, as_bits
 from sfumato.errors import SfumatoError, Unanswerable
-from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.base import Mechanism, spec_of
 from sfumato.mechanisms.registry import from_spec
 from sfumato.randomness import Keystream
 
@@ -113,7 +113,7 @@ def sound(mechanism: Mechanism) -> Mechanism:
     wrote it.
     """
     try:
-        return from_spec(mechanism.spec())
+        return from_spec(spec_of(mechanism))
     except SfumatoError:
         return mechanism
 

@@ -15,7 +15,7 @@ from sfumato.cli.options import Guaranteed, option, parameter
 from sfumato.domain import Domain
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism
-from sfumato.mechanisms.parameters import Option
+from sfumato.mechanisms.parameters import Option, parsed
 from sfumato.mechanisms.registry import MECHANISMS, mechanism_class
 from sfumato.table import Reader, Table
 
@@ -85,7 +85,7 @@ class MechanismOptions(Guaranteed):
                 "much is kept",
                 hint="give the guarantee or the parameters",
             )
-        return kind.promising(guarantee, domain, **kind.parsed(self.given))
+        return kind.promising(guarantee, domain, **parsed(kind.options, self.given))
 
     def _name(self, domain: Domain) -> str:
         """The mechanism named, else the usual one that takes what was given."""

@@ -25,6 +25,7 @@ from sfumato.cli.summary import facts, summarise
 from sfumato.domain import Domain
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.parameters import remarks
 from sfumato.mechanisms.registry import mechanism_class
 from sfumato.privacy.guarantee import PRIOR
 from sfumato.randomness import secure, seeded
@@ -161,7 +162,7 @@ def _round(
     count = partial(people_in, reader, domain)
     mechanism, turn = wanted.asked(domain, count, reader.where, how["rng"])
     if turn.round == 1:
-        print_notes(mechanism.remarks(wanted.given))
+        print_notes(remarks(mechanism, wanted.given))
         if mechanism.rounds is not None and mechanism.symbol_law is not None:
             all_rounds = mechanism.rounds.predicted(mechanism.guarantee, mechanism.domain)
             print_notes(_useless(all_rounds, reader))
@@ -209,7 +210,7 @@ def chosen_mechanism(
     if not options.planned:
         built = options.build(domain, reader)
         useless = [] if reader is None else _useless(built, reader)
-        print_notes([*built.remarks(options.given), *useless])
+        print_notes([*remarks(built, options.given), *useless])
         return built
     guarantee = options.guarantee()
     assert guarantee is not None

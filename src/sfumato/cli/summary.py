@@ -39,7 +39,7 @@ def summarise(provenance: Provenance, rows: int, prior: float = PRIOR) -> dict[s
         "copies": provenance.copies,
         "gamma_per_copy": _gamma(mechanism.guarantee),
         "parameters": _short_parameters(mechanism),
-        **mechanism.described(),
+        **mechanism.details,
         "domain": {attribute.name: list(value_labels(attribute)) for attribute in mechanism.domain},
         "public": [attribute.name for attribute in mechanism.domain if attribute.public],
         "caveats": caveats(provenance),

@@ -36,6 +36,7 @@ from sfumato.errors import (
     near_miss,
 )
 from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.parameters import parsed
 from sfumato.mechanisms.registry import mechanism_class
 from sfumato.privacy.account import ROUNDING, left_words
 from sfumato.privacy.guarantee import Guarantee
@@ -459,7 +460,7 @@ def _mechanism(text: Text, domain: Domain, promise: Guarantee) -> Mechanism:
             options[option] = text.folder / str(options[option])
     if all(known[option].beside for option in options):
         make: Callable[..., Mechanism] = kind.promising
-        return make(promise, domain, **kind.parsed(options))
+        return make(promise, domain, **parsed(kind.options, options))
     mechanism = kind.from_options(domain, options)
     if not promise.allows(mechanism.guarantee):
         raise text.error(

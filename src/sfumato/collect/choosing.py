@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sfumato.domain import Domain, Numeric
 from sfumato.errors import CampaignError, SchemaError, SfumatoError, listing
-from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.base import Mechanism, spec_of
 from sfumato.mechanisms.registry import mechanism_class, round_design
 from sfumato.plan import plan_release
 from sfumato.privacy.guarantee import Guarantee
@@ -26,7 +26,7 @@ def best_mechanism(domain: Domain, promise: Guarantee) -> Mechanism:
         except SfumatoError as error:
             refused = refused or error.message
             continue
-        if found.spec() == option.mechanism.spec():
+        if spec_of(found) == spec_of(option.mechanism):
             return found
     raise CampaignError(
         f"no mechanism can be run by a respondent alone under {promise}: {refused}",

@@ -6,8 +6,9 @@ import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, reduce
-from typing import Any, ClassVar, Self
+from functools import cached_property, partial, reduce
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from warnings import warn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,14 @@ from sfumato.channels.channel import has_known_laws
 from sfumato.domain import Cells, Columns, Domain
 from sfumato.errors import DataError, ParameterError, PrivacyError, Unanswerable, listing
 from sfumato.mechanisms.in_rounds import RoundDesign
-from sfumato.mechanisms.parameters import Option, Supports, check_given
+from sfumato.mechanisms.parameters import (
+    AskedSet,
+    InFile,
+    Option,
+    Supports,
+    check_given,
+    parsed,
+)
 from sfumato.mechanisms.program import Program, with_public
 from sfumato.mechanisms.steps.step import Step, product_of, run_steps
 from sfumato.observation import CellTally, ItemLaw, Observation, SymbolLaw, joined
@@ -27,90 +35,73 @@ from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import Keystream
 from sfumato.renderers.html import MOST_LINES
 from sfumato.result import Shown
+from sfumato.untrusted import Untrusted
 from sfumato.view import View
 
 SHOWN = 200  # letters of a parameter where a mechanism is looked at
 TYPICAL_BASKET = 6  # the items of a basket where a choice or a plan must take some number
+Within = Sequence[NDArray[Any]]  # one array (groups, cells) a column
+T = TypeVar("T")
+M = TypeVar("M", bound="Mechanism")
 
 
-class Declared:
-    """What a mechanism states of itself: by an attribute where it is so for all of its kind, by a
-    property where it follows from the parameters.
+def by_parameters(find: Callable[[Any], T]) -> T:
+    """A cached property, by which a mechanism states what the base class has an attribute for."""
+    return cached_property(find)  # type: ignore[return-value]
+
+
+@checked
+class Mechanism(Shown, ABC):
+    """How a record is randomised; its privacy, standard errors, plan and place in the collector
+    follow from the channel.
+
+    A subclass is a frozen dataclass with a `domain` (the true records as the mechanism sees them:
+    cells, numbers or baskets) and its parameters, checked and rounded towards privacy on
+    construction. It says what happens to the private columns; public columns pass beside them
+    unchanged.
     """
+
+    # What it states of itself: an attribute where it is so for all of its kind, a property (for
+    # type checkers `by_parameters`) where it follows from the parameters.
 
     name: ClassVar[str]  # as on the command line and in files
     summary: ClassVar[str] = ""  # what it is for, in a few words
     options: ClassVar[tuple[Option, ...]] = ()  # what it can be told, beside or instead of γ
+    in_file: ClassVar[tuple[InFile, ...]] = ()  # its parameters, as they stand in a file
     called: ClassVar[Mapping[str, str]] = {}  # parameters by what people may call them
     promises: ClassVar[bool] = True  # whether a guarantee can be asked of it
     rounds: ClassVar[RoundDesign | None] = None  # the series of which it is a round, if any
     in_rounds: ClassVar[bool] = False  # whether it stands for all rounds of a series, in a plan
     domain: Domain
+    needs_all_rows: bool = False  # a record is not randomised without the others: no streaming
+    caveats: tuple[str, ...] = ()  # what it does not protect, in plain words
+    details: Mapping[str, Any] = {}  # what else people should see of it, as JSON data
+    # The sets of private columns that single reports speak of; None where each speaks of all.
+    together: tuple[tuple[str, ...], ...] | None = None
+    asked_sets: tuple[AskedSet, ...] | None = None  # how many people are asked about which; or all
+    # The most private columns of which any can be asked about together; None where nothing but
+    # what was asked sets a limit.
+    at_once: int | None = None
+    joins_by_model: bool = False  # a fitted model alone says what columns are together
+    beyond_prediction: tuple[str, ...] = ()  # what `predicted_variance` leaves out
+    item_law: ItemLaw | None = None  # how supports come back of reports that are baskets
+    symbol_law: SymbolLaw | None = None  # of reports that are one symbol for a whole basket
 
-    @property
-    def needs_all_rows(self) -> bool:
-        """Whether a record cannot be randomised without the others, so no file can be streamed."""
-        return False
+    # What must be written: its parameters, in a file, unless `in_file` says it; and the steps, or
+    # else `randomise` and `guarantee`.
 
-    @property
-    def caveats(self) -> tuple[str, ...]:
-        """What this mechanism does not protect, in plain words."""
-        return ()
-
-    @property
-    def together(self) -> tuple[tuple[str, ...], ...] | None:
-        """The sets of private columns that single reports speak of; None where each speaks of
-        all.
-        """
-        return None
-
-    @property
-    def at_once(self) -> int | None:
-        """The most private columns of which any can be asked about together; None where nothing
-        but what was asked sets a limit.
-        """
-        return None
-
-    @property
-    def joins_by_model(self) -> bool:
-        """Whether what it says of columns together is told by a fitted model alone."""
-        return False
-
-    @property
-    def beyond_prediction(self) -> tuple[str, ...]:
-        """What `predicted_variance` leaves out, in plain words."""
-        return ()
-
-    @property
-    def item_law(self) -> ItemLaw | None:
-        """How supports of itemsets come back, for reports that are baskets; None for others."""
-        return None
-
-    @property
-    def symbol_law(self) -> SymbolLaw | None:
-        """How supports come back where a report is one symbol for a whole basket; else None."""
-        return None
-
-
-@checked
-class PrivateMechanism(Declared, ABC):
-    """What a mechanism says of private columns: how they are randomised, and which channel that
-    amounts to. A mechanism is written by deriving from `Mechanism`, which adds what follows for
-    whole records, and states the rest (`Declared`).
-    """
-
-    # What every mechanism must say.
-
-    @abstractmethod
     def parameters(self) -> dict[str, Any]:
         """The public parameters as JSON data, from which `from_parameters` makes an equal
         mechanism.
         """
+        return {each.name: each.write(getattr(self, each.name)) for each in self.in_file}
 
     @classmethod
-    @abstractmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
         """The mechanism with these parameters."""
+        make: Callable[..., Self] = cls
+        given = Untrusted(parameters, f"the parameters of {cls.name}")
+        return make(domain, **{each.name: each.read(given[each.name]) for each in cls.in_file})
 
     @classmethod
     @abstractmethod
@@ -119,31 +110,26 @@ class PrivateMechanism(Declared, ABC):
         one asked for.
         """
 
-    @classmethod
-    def from_options(
-        cls, domain: Domain, given: Mapping[str, Any], supports: Supports | None = None
-    ) -> Self:
-        """The mechanism with the parameters that people gave, by the names of `options`."""
-        make: Callable[..., Self] = cls
-        found = cls.parsed(given)
-        check_given(cls.name, cls.options, given)
-        taken = inspect.signature(cls).parameters
-        unsaid = [name for name in taken if name not in {"domain", *found}]
-        if any(taken[name].default is inspect.Parameter.empty for name in unsaid):
-            raise ParameterError(f"{cls.name} needs {listing(unsaid)}", hint="or give a guarantee")
-        return make(domain, **found)
+    def steps(self) -> tuple[Step, ...]:
+        """What a respondent's device does to one record: steps on the private columns and the
+        private reports, numbered from 0. A mechanism that cannot say so writes `randomise` itself,
+        and has no form.
+        """
+        raise PrivacyError(f"{self.name} cannot be written as a client program")
 
-    @classmethod
-    def parsed(cls, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Words of the command line as the constructor takes them."""
-        return dict(given)
+    def randomise(self, columns: Columns, rng: Keystream) -> Columns:
+        """The reports of these private columns, drawn once: rows independent, each by its record's
+        column of the channel. Its steps say how, for one record as for many.
+        """
+        return run_steps(steps_of(self), columns, rng)
 
-    def remarks(self, given: Mapping[str, Any]) -> tuple[str, ...]:
-        """What people should hear, before noise is drawn, of the options they gave."""
-        return ()
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """What a respondent is promised, computed exactly from the integers of its steps."""
+        return Guarantee(product_of(step.gamma for step in steps_of(self)))
 
-    # What may be overridden: the channel of private columns that are reported as themselves, or
-    # `observe_private` and `private_likelihood` where reports live in other columns.
+    # The channel of private columns that are reported as themselves; where reports live in other
+    # columns, `private_reports`, `observe_private` and `private_likelihood`.
 
     @property
     def private_channel(self) -> Channel:
@@ -157,40 +143,19 @@ class PrivateMechanism(Declared, ABC):
         """
         return self.domain.private
 
-    @cached_property
-    def reports(self) -> Domain:
-        """The domain of the reports: public columns keep their places where the private ones keep
-        their number.
-        """
-        private, public = _places(self.domain)
-        if not public:
-            return self.private_reports
-        if len(self.private_reports) == len(private):
-            merged = dict(zip(private, self.private_reports, strict=True)) | {
-                i: self.domain.attributes[i] for i in public
-            }
-            return Domain(tuple(merged[i] for i in range(len(merged))), self.domain.title)
-        return Domain(
-            (*self.private_reports, *(self.domain.attributes[i] for i in public)), self.domain.title
-        )
-
-    def described(self) -> dict[str, Any]:
-        """What else people should see of the mechanism, as JSON data."""
-        return {}
-
     def observe_private(self, cells: Sequence[Cells]) -> Observation:
         """What to count for these cells of private columns, and the channel of that tally.
 
         By default the same cells of the same columns; where merged cells have no channel of their
         own, every cell of the private domain.
         """
-        axes = [self.domain.private.axis(part.name) for part in cells]
+        private = self.domain.private
+        axes = [private.axis(part.name) for part in cells]
         try:
             channel = self.private_channel_over(axes).coarsen(cells)
         except NotLumpableError:
-            private = self.domain.private
-            every = tuple(private.cells_of(axis.name) for axis in private.axes)
-            return Observation(every, CellTally(every), self.private_channel)
+            cells = [private.cells_of(axis.name) for axis in private.axes]
+            channel = self.private_channel
         return Observation(tuple(cells), CellTally(tuple(cells)), channel)
 
     def private_likelihood(
@@ -217,6 +182,28 @@ class PrivateMechanism(Declared, ABC):
             channel = channel.settle(reduce(np.multiply.outer, margins))
         return safe_log(channel.to_dense())[np.ravel_multi_index(tuple(codes), channel.outputs)]
 
+    # What may be written.
+
+    @classmethod
+    def from_options(
+        cls, domain: Domain, given: Mapping[str, Any], supports: Supports | None = None
+    ) -> Self:
+        """The mechanism with the parameters that people gave, by the names of `options`."""
+        make: Callable[..., Self] = cls
+        found = parsed(cls.options, given)
+        check_given(cls.name, cls.options, given)
+        taken = inspect.signature(cls).parameters
+        unsaid = [name for name in taken if name not in {"domain", *found}]
+        if any(taken[name].default is inspect.Parameter.empty for name in unsaid):
+            raise ParameterError(f"{cls.name} needs {listing(unsaid)}", hint="or give a guarantee")
+        return make(domain, **found)
+
+    def private_channel_over(self, axes: Sequence[int]) -> Channel:
+        """The channel of a few private axes; override it where the whole channel is costly to write
+        down.
+        """
+        return self.private_channel.marginal(axes)
+
     def most_likely(self, reports: Columns) -> tuple[NDArray[Any], float] | None:
         """The highest chance that any record gives each of these private reports, and a bound on
         its sum over all reports; None where a tally counts whole reports anyhow, or none is known.
@@ -235,12 +222,6 @@ class PrivateMechanism(Declared, ABC):
         least = self.private_channel.chances(shown, others)  # 0 where a float cannot hold it
         return np.where(least > 0, np.minimum(gamma * least, 1), 1), gamma**2
 
-    def tells(self, names: Sequence[str], people: float) -> bool:
-        """Whether reports of so many people should tell these private columns together by
-        themselves, where otherwise a model would have to.
-        """
-        return len(names) == 1 or not self.joins_by_model
-
     def predicted_variance(
         self, cells: Sequence[Cells], weights: NDArray[Any], shares: NDArray[Any]
     ) -> float | None:
@@ -249,45 +230,17 @@ class PrivateMechanism(Declared, ABC):
         """
         return None
 
-    def private_channel_over(self, axes: Sequence[int]) -> Channel:
-        """The channel of a few private axes; override it where the whole channel is costly to write
-        down.
-        """
-        return self.private_channel.marginal(axes)
-
-    def steps(self) -> tuple[Step, ...]:
-        """What a respondent's device does to one record: steps on the private columns and the
-        private reports, numbered from 0. A mechanism that cannot say so writes `randomise` itself,
-        and has no form.
-        """
-        raise PrivacyError(f"{self.name} cannot be written as a client program")
-
-    def randomise(self, columns: Columns, rng: Keystream) -> Columns:
-        """The reports of these private columns, drawn once: rows independent, each by its record's
-        column of the channel. Its steps say how, for one record as for many.
-        """
-        return run_steps(self._steps, columns, rng)
+    # What follows for whole records: public columns pass beside the private ones.
 
     @cached_property
-    def guarantee(self) -> Guarantee:
-        """What a respondent is promised, computed exactly from the integers of its steps."""
-        return Guarantee(product_of(step.gamma for step in self._steps))
-
-    @cached_property
-    def _steps(self) -> tuple[Step, ...]:
-        return self.steps()
-
-
-@checked
-class Mechanism(PrivateMechanism, Shown):
-    """How a record is randomised; its privacy, standard errors, plan and place in the collector
-    follow from the channel.
-
-    A subclass is a frozen dataclass with a `domain` (the true records as the mechanism sees them:
-    cells, numbers or baskets) and its parameters, checked and rounded towards privacy on
-    construction. It says what happens to the private columns (`PrivateMechanism`): what follows
-    for whole records is here, where public columns pass beside them unchanged.
-    """
+    def reports(self) -> Domain:
+        """The domain of the reports: public columns keep their places where the private ones keep
+        their number.
+        """
+        if not any(attribute.public for attribute in self.domain):
+            return self.private_reports
+        private, whole = self.private_reports.attributes, self.domain.attributes
+        return Domain(_with_public(self.domain, private, whole), self.domain.title)
 
     def program(self) -> Program:
         """The integer steps that a respondent's device runs on one record; refused where it would
@@ -304,42 +257,14 @@ class Mechanism(PrivateMechanism, Shown):
                 "run it",
                 hint="use one that promises a gamma",
             )
-        return with_public(self.domain, self.reports, self._steps)
+        return with_public(self.domain, self.reports, steps_of(self))
 
     def perturb(self, columns: Columns, rng: Keystream) -> Columns:
         """The reports of these records: private columns randomised, public ones as they are."""
         if len(columns) != len(self.domain):
             raise DataError(f"{len(columns)} columns were given for {len(self.domain)} attributes")
-        private, public = _places(self.domain)
-        drawn = self.randomise(tuple(columns[i] for i in private), rng)
-        if not public:
-            return drawn
-        if len(drawn) == len(private):
-            merged = dict(zip(private, drawn, strict=True)) | {i: columns[i] for i in public}
-            return tuple(merged[i] for i in range(len(merged)))
-        return (*drawn, *(columns[i] for i in public))
-
-    @cached_property
-    def channel(self) -> Channel:
-        """The channel over every axis of the domain, the public ones by the identity."""
-        return self.channel_over(range(len(self.domain.axes)))
-
-    def channel_over(self, axes: Sequence[int]) -> Channel:
-        """The channel of a few axes of the domain, in the order given."""
-        private = _private_axes(self.domain)
-        inside = [axis for axis in axes if axis in private]
-        outside = [axis for axis in axes if axis not in private]
-        factors: list[Channel] = []
-        places: list[tuple[int, ...]] = []
-        if inside:
-            factors.append(self.private_channel_over([private[axis] for axis in inside]))
-            places.append(tuple(list(axes).index(axis) for axis in inside))
-        if outside:
-            factors.append(Retain.identity([self.domain.axes[axis].size for axis in outside]))
-            places.append(tuple(list(axes).index(axis) for axis in outside))
-        if len(factors) == 1 and places[0] == tuple(range(len(places[0]))):
-            return factors[0]
-        return Product(tuple(factors), tuple(places))
+        private = [c for c, own in zip(columns, self.domain, strict=True) if not own.public]
+        return _with_public(self.domain, self.randomise(tuple(private), rng), columns)
 
     def observe(self, cells: Sequence[Cells]) -> Observation:
         """What to count of the reports for these cells of the records, and the channel of that
@@ -398,22 +323,69 @@ class Mechanism(PrivateMechanism, Shown):
         facts = [
             ("guarantee", str(self.guarantee)),
             ("columns", listing(self.domain.names, most=MOST_LINES)),
-            *((name.replace("_", " "), _short(value)) for name, value in self.parameters().items()),
         ]
+        for name, value in self.parameters().items():
+            text = str(value)
+            short = text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+            facts.append((name.replace("_", " "), short))
         return View(self.name, facts=facts, notes=self.caveats)
 
-    def spec(self) -> dict[str, Any]:
-        """Everything public about the mechanism, as JSON data; `registry.from_spec` makes an equal
-        one of it.
-        """
-        return {
-            "mechanism": self.name,
-            "domain": self.domain.to_dict(),
-            "parameters": self.parameters(),
-        }
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """What follows from a mechanism are functions since 0.3; as attributes they go."""
+            if name not in _FORMER:
+                raise AttributeError(f"a {type(self).__name__} has no '{name}'")
+            now, found = _FORMER[name]
+            warn(f"Mechanism.{name} is now {now}", DeprecationWarning, stacklevel=2)
+            return found(self)
 
 
-Within = Sequence[NDArray[Any]]  # one array (groups, cells) a column
+_FORMER = {
+    "channel": (f"{__name__}.channel_over", lambda of: channel_over(of)),
+    "channel_over": (f"{__name__}.channel_over", lambda of: partial(channel_over, of)),
+    "described": ("Mechanism.details", lambda of: lambda: of.details),
+    "spec": (f"{__name__}.spec_of", lambda of: partial(spec_of, of)),
+}
+
+
+def steps_of(mechanism: Mechanism) -> tuple[Step, ...]:
+    """The steps of a mechanism, written down once: a matrix has a million integers."""
+    own = vars(mechanism)
+    if "_steps" not in own:
+        own["_steps"] = mechanism.steps()
+    found: tuple[Step, ...] = own["_steps"]
+    return found
+
+
+def spec_of(mechanism: Mechanism) -> dict[str, Any]:
+    """Everything public about a mechanism, as JSON data; `registry.from_spec` makes an equal one of
+    it.
+    """
+    return {
+        "mechanism": mechanism.name,
+        "domain": mechanism.domain.to_dict(),
+        "parameters": mechanism.parameters(),
+    }
+
+
+def channel_over(mechanism: Mechanism, axes: Sequence[int] | None = None) -> Channel:
+    """The channel of a few axes of the domain in the order given, or of all; the public ones by the
+    identity.
+    """
+    every = mechanism.domain.axes
+    shown = [mechanism.domain.attributes[axis.attribute].public for axis in every]
+    axes = range(len(every)) if axes is None else axes
+    inside = [place for place, axis in enumerate(axes) if not shown[axis]]
+    outside = [place for place, axis in enumerate(axes) if shown[axis]]
+    own = [axes[place] - sum(shown[: axes[place]]) for place in inside]
+    if not outside:
+        return mechanism.private_channel_over(own)
+    identity = Retain.identity([every[axes[place]].size for place in outside])
+    if not inside:
+        return identity
+    private = mechanism.private_channel_over(own)
+    return Product((private, identity), (tuple(inside), tuple(outside)))
 
 
 def is_public(domain: Domain, part: Cells) -> bool:
@@ -421,17 +393,16 @@ def is_public(domain: Domain, part: Cells) -> bool:
     return domain[part.attribute.name].public
 
 
-def _places(domain: Domain) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Positions of the private and of the public attributes."""
-    private = tuple(i for i, attribute in enumerate(domain) if not attribute.public)
-    return private, tuple(i for i, attribute in enumerate(domain) if attribute.public)
-
-
-def _private_axes(domain: Domain) -> dict[int, int]:
-    """Private axes of the domain, with their positions among the private ones."""
-    axes = enumerate(domain.axes)
-    places = [i for i, axis in axes if not domain.attributes[axis.attribute].public]
-    return {axis: place for place, axis in enumerate(places)}
+def _with_public(domain: Domain, private: Sequence[T], whole: Sequence[T]) -> tuple[T, ...]:
+    """What is private beside what is public of the whole: in their places where the private ones
+    keep their number, else the public ones behind.
+    """
+    public = [part for part, own in zip(whole, domain, strict=True) if own.public]
+    if len(private) + len(public) != len(whole):
+        return (*private, *public)
+    rest = iter(private)
+    pairs = zip(whole, domain, strict=True)
+    return tuple(part if own.public else next(rest) for part, own in pairs)
 
 
 def every_cell(cells: Sequence[Cells]) -> list[NDArray[Any]]:
@@ -439,12 +410,6 @@ def every_cell(cells: Sequence[Cells]) -> list[NDArray[Any]]:
     shape = tuple(part.size for part in cells)
     places = np.unravel_index(np.arange(math.prod(shape)), shape)
     return [np.eye(size)[place] for size, place in zip(shape, places, strict=True)]
-
-
-def _short(value: Any) -> str:
-    """A parameter in words, cut where it is long."""
-    text = str(value)
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
 def safe_log(chances: NDArray[Any]) -> NDArray[Any]:
@@ -472,11 +437,12 @@ def rows_of(columns: Columns) -> int:
     return len(columns[0])
 
 
-def check_kept(mechanism: Mechanism, asked: Guarantee) -> None:
-    """Refuse a mechanism whose guarantee came out above the one asked for: rounding must go towards
-    privacy.
+def check_kept(mechanism: M, asked: Guarantee) -> M:
+    """The mechanism, refused if its guarantee came out above the one asked for: rounding must go
+    towards privacy.
     """
     if not asked.allows(mechanism.guarantee):
         raise PrivacyError(
             f"{mechanism.name} would give {mechanism.guarantee}, above the {asked} asked for"
         )
+    return mechanism

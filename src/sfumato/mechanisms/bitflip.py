@@ -1,5 +1,5 @@
-"""BitFlip: every item of a basket is kept or flipped on its own, ones with one probability and
-zeros with another (MASK).
+"""Every item of a basket kept or flipped on its own: BitFlip (MASK), ones with one probability and
+zeros with another; FrequencyFlip (FP/NFP), where frequent items are only taken away.
 """
 
 from __future__ import annotations
@@ -20,9 +20,23 @@ from sfumato.bits import Bits
 from sfumato.channels import Channel, Dense, Product, Retain, Unary
 from sfumato.channels.limits import ENTRIES
 from sfumato.domain import Cells, Codes, Columns, Domain, Items, as_bits
-from sfumato.errors import DataError, EstimationError, ParameterError, PrivacyError, SchemaError
-from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, safe_log
-from sfumato.mechanisms.parameters import Option, keep_of
+from sfumato.errors import (
+    DataError,
+    EstimationError,
+    ParameterError,
+    PrivacyError,
+    SchemaError,
+    listing,
+)
+from sfumato.mechanisms.base import (
+    Mechanism,
+    Within,
+    by_parameters,
+    check_kept,
+    every_cell,
+    safe_log,
+)
+from sfumato.mechanisms.parameters import InFile, Option, Supports, check_given, keep_of, number
 from sfumato.mechanisms.steps import Flip, Step
 from sfumato.mechanisms.steps.basket_steps import SCALE, item_odds, one_hot
 from sfumato.observation import FlipLaw, ItemsetTally, Observation
@@ -78,7 +92,7 @@ class ItemFlips(Mechanism):
             ),
         )
 
-    @cached_property
+    @by_parameters
     def item_law(self) -> FlipLaw:
         return FlipLaw(self.p, self.q)
 
@@ -86,15 +100,12 @@ class ItemFlips(Mechanism):
         """Baskets by the items asked for; records by itemsets with at most one item of each column,
         so that no bit of another value is ever looked at.
         """
-        private = self.domain.private
-        if private.baskets:
+        if self.domain.private.baskets:
             return super().observe_private(cells)
-        places = item_places(private)
-        own = [places[private.index(part.attribute.name)] for part in cells]
-        tally = ItemsetTally((report_items(self),), tuple((tuple(items), True) for items in own))
+        own = items_of(self.domain.private, cells)
         factors = [Unary(self.p[list(items)], self.q[list(items)]) for items in own]
-        values = tuple(part.attribute.cells() for part in cells)
-        return Observation(values, tally, Product.of(*factors) if len(own) > 1 else factors[0])
+        channel = Product.of(*factors) if len(own) > 1 else factors[0]
+        return by_itemsets(self, cells, channel)
 
     def most_likely(self, reports: Columns) -> tuple[NDArray[Any], float] | None:
         private = self.domain.private
@@ -115,10 +126,10 @@ class ItemFlips(Mechanism):
         if private.baskets:
             return super().private_likelihood(reports, cells, within, margins)
         within = every_cell(cells) if within is None else within
-        bits, places = reported_items(self, reports), item_places(private)
+        bits = reported_items(self, reports)
         logs = np.zeros((bits.rows, len(within[0])))
-        for part, column in zip(cells, within, strict=True):
-            items = list(places[private.index(part.attribute.name)])
+        for part, column, places in zip(cells, within, items_of(private, cells), strict=True):
+            items = list(places)
             odds = _bit_odds(bits.select(items).to_dense(), self.p[items], self.q[items])
             logs += safe_log(odds @ value_shares(part, column).T)
         return logs
@@ -128,61 +139,64 @@ class ItemFlips(Mechanism):
         return self.private_channel_over(range(len(self.domain.private.axes)))
 
     def private_channel_over(self, axes: Sequence[int]) -> Channel:
+        """Of baskets, from which of a few items are true to which are reported; of records, from
+        the cells of a few attributes to every combination of their items' bits, where that is
+        small.
+        """
         if self.domain.private.baskets:
-            return self.item_channel(axes)
-        return self._record_channel(axes)
-
-    def item_channel(self, items: Sequence[int]) -> Product:
-        """The channel of a few report items, by their numbers: from which of them are true to which
-        are reported.
-        """
-        check_places("items", items, len(self.p))
-        return Product.of(
-            *(Retain.flip(float(self.p[item]), float(self.q[item])) for item in items)
-        )
-
-    def _record_channel(self, axes: Sequence[int]) -> Dense:
-        """From the cells of a few attributes to every combination of their items' bits; only where
-        that is small.
-        """
+            check_places("items", axes, len(self.p))
+            pairs = ((float(self.p[item]), float(self.q[item])) for item in axes)
+            return Product.of(*(Retain.flip(*pair) for pair in pairs))
         places = item_places(self.domain.private)
         shape = tuple(len(places[axis]) for axis in axes)
         check_written_out(self.name, sum(shape), math.prod(shape))
         matrix: NDArray[Any] = np.ones((1, 1))
         for axis in axes:
-            matrix = np.kron(matrix, self._attribute_matrix(places[axis]))
+            columns = []
+            for true in places[axis]:
+                column = np.ones(1)
+                for item in places[axis]:
+                    one = self.p[item] if item == true else 1 - self.q[item]
+                    column = np.kron(column, [1 - one, one])
+                columns.append(column)
+            matrix = np.kron(matrix, np.stack(columns, axis=1))
         return Dense(matrix, shape, (2,) * sum(shape))
-
-    def _attribute_matrix(self, items: range) -> NDArray[np.float64]:  # (2^values, values)
-        columns = []
-        for true in items:
-            column = np.ones(1)
-            for item in items:
-                one = self.p[item] if item == true else 1 - self.q[item]
-                column = np.kron(column, [1 - one, one])
-            columns.append(column)
-        return np.stack(columns, axis=1)
 
     @cached_property
     def per_item(self) -> Guarantee:
         """What is promised about any one item, whatever else the basket holds."""
-        return Guarantee(max(max(item_odds(*item)) for item in _boldest(self.thresholds)))
+        above = self.thresholds.sum(axis=1, keepdims=True) >= SCALE
+        ones, zeros = np.where(above, self.thresholds, SCALE - self.thresholds).T
+        with np.errstate(divide="ignore", invalid="ignore"):
+            odds = np.fmax(ones / (SCALE - zeros), zeros / (SCALE - ones))
+        odds[ones + zeros == SCALE] = 1.0  # an item whose report says nothing
+        # Exactly, of the items about which most is told: those that rounding cannot tell apart.
+        boldest = self.thresholds[odds >= odds.max() * (1 - 1e-9)].tolist()
+        return Guarantee(max(max(item_odds(*item)) for item in set(map(tuple, boldest))))
 
-    @cached_property
+    @by_parameters
     def caveats(self) -> tuple[str, ...]:
+        private = self.domain.private
+        whole = f"record of {len(private)} attributes"
+        if private.baskets:
+            whole = f"basket from {len(self.thresholds)} items"
         return (
-            f"the guarantee covers a whole {self._record}; about any one of its items alone it is "
+            f"the guarantee covers a whole {whole}; about any one of its items alone it is "
             f"{self.per_item}",
         )
 
-    @property
-    def _record(self) -> str:
-        items = len(self.thresholds)
-        return (
-            f"basket from {items} items"
-            if self.domain.private.baskets
-            else f"record of {len(self.domain.private)} attributes"
-        )
+
+def _rates(name: str) -> InFile:
+    """One rate for all items, or one an item."""
+    return InFile(
+        name,
+        lambda given: (
+            given.numbers(least=0, highest=1)
+            if isinstance(given.value, list | tuple)
+            else given.number(least=0, most=1)
+        ),
+        lambda rates: list(rates) if isinstance(rates, tuple) else rates,
+    )
 
 
 @checked
@@ -206,26 +220,38 @@ class BitFlip(ItemFlips):
         Option("keep_ones", "how often a one stays"),
         Option("keep_zeros", "how often a zero stays"),
     )
+    in_file = (_rates("keep_ones"), _rates("keep_zeros"))
     domain: Domain
     keep_ones: Rates
     keep_zeros: Rates
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "domain", self.domain.binned())
-        items = basket_reports(self.domain).attributes[0]
-        pairs = [
-            _listed("keep_ones", self.keep_ones, items.size),
-            _listed("keep_zeros", self.keep_zeros, items.size),
-        ]
-        rounded = {pair: rounded_rates(*pair) for pair in set(zip(*pairs, strict=True))}
-        thresholds = np.array([rounded[pair] for pair in zip(*pairs, strict=True)], dtype=np.int64)
-        object.__setattr__(self, "keep_ones", _stored(thresholds[:, 0]))
-        object.__setattr__(self, "keep_zeros", _stored(thresholds[:, 1]))
+        pairs = [*zip(*self._rates(), strict=True)]
+        rounded = {pair: rounded_rates(*pair) for pair in set(pairs)}
+        for place, name in enumerate(("keep_ones", "keep_zeros")):
+            rates = tuple(rounded[pair][place] / SCALE for pair in pairs)
+            object.__setattr__(self, name, rates[0] if len(set(rates)) == 1 else rates)
+
+    def _rates(self) -> list[list[float]]:
+        """Keep ones and keep zeros, one an item."""
+        items, found = basket_reports(self.domain).attributes[0].size, list[list[float]]()
+        for name, rates in (("keep_ones", self.keep_ones), ("keep_zeros", self.keep_zeros)):
+            listed = list(map(float, [rates] * items if isinstance(rates, int | float) else rates))
+            if len(listed) != items:
+                raise ParameterError(
+                    f"{name} lists {len(listed)} probabilities for {items} items; give one, or one "
+                    "an item"
+                )
+            found.append(listed)
+        return found
 
     @classmethod
-    def parsed(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+    def from_options(
+        cls, domain: Domain, given: Mapping[str, Any], supports: Supports | None = None
+    ) -> Self:
         if "keep" not in given:
-            return dict(given)
+            return super().from_options(domain, given)
         if len(given) > 1:
             raise ParameterError(
                 "--keep is for ones and zeros alike, so it cannot stand beside --keep-ones or "
@@ -234,16 +260,11 @@ class BitFlip(ItemFlips):
         keep = keep_of(given["keep"])
         if isinstance(keep, dict):
             raise ParameterError("mask takes one --keep for all items, not one a column")
-        return {"keep_ones": keep, "keep_zeros": keep}
+        return cls(domain, keep, keep)
 
     @cached_property
     def thresholds(self) -> NDArray[np.int64]:
-        items = self.private_reports.attributes[0].size
-        rates = [
-            _listed("keep_ones", self.keep_ones, items),
-            _listed("keep_zeros", self.keep_zeros, items),
-        ]
-        return (np.array(rates).T * SCALE).astype(np.int64)
+        return (np.array(self._rates()).T * SCALE).astype(np.int64)
 
     @classmethod
     def promising(cls, guarantee: Guarantee, domain: Domain) -> Self:
@@ -252,9 +273,13 @@ class BitFlip(ItemFlips):
         """
         guarantee.check_finite()
         binned = domain.binned()
-        odds = math.exp(guarantee.epsilon / _exponent(binned.private))
+        basket_reports(binned)
+        several = sum(attribute.size > 1 for attribute in binned.private)
+        private = binned.private
+        exponent = private.attributes[0].size if private.baskets else max(1, 2 * several)
+        odds = math.exp(guarantee.epsilon / exponent)
         keep = min(int(SCALE * odds / (1 + odds)) + 1, SCALE - 1)
-        while Fraction(keep, SCALE - keep) ** _exponent(binned.private) > guarantee.gamma:
+        while Fraction(keep, SCALE - keep) ** exponent > guarantee.gamma:
             keep -= 1
         if 2 * keep <= SCALE:
             raise PrivacyError(
@@ -264,25 +289,120 @@ class BitFlip(ItemFlips):
                     "mechanism"
                 ),
             )
-        mechanism = cls(binned, keep / SCALE, keep / SCALE)
-        check_kept(mechanism, guarantee)
-        return mechanism
+        return check_kept(cls(binned, keep / SCALE, keep / SCALE), guarantee)
 
-    def parameters(self) -> dict[str, Any]:
-        return {"keep_ones": _plain(self.keep_ones), "keep_zeros": _plain(self.keep_zeros)}
+
+@checked
+@dataclass(frozen=True, repr=False)
+class FrequencyFlip(ItemFlips):
+    """Keep ones with `fp`; keep the zeros of frequent items always, of the others with `nfp` (Rao
+    and Chiranjeevi 2012).
+
+    A data owner's method: which items are frequent is read off the true data. Its paper mines the
+    distorted data as they are; the channel is known, so supports can be reconstructed as from any
+    other bit flips.
+
+    >>> from sfumato.domain import Items
+    >>> pair = Domain((Items("items", ("bread", "caviar")),))
+    >>> rates = {"fp": 0.75, "nfp": 0.5, "min_support": 0.01}
+    >>> FrequencyFlip.from_supports(pair, [0.6, 0.001], **rates).thresholds.tolist()
+    [[49152, 65536], [49152, 32768]]
+    """
+
+    name = "fp-nfp"
+    summary = "an owner's method for baskets: frequent items are only taken away; no guarantee"
+    options = (
+        Option("fp", "how often a one stays"),
+        Option("nfp", "how often a zero of an item that is not frequent stays"),
+        Option("min_support", "from which support on an item is frequent"),
+    )
+    in_file = (InFile("frequent", Untrusted.words, list), number("fp", 0, 1), number("nfp", 0, 1))
+    promises = False
+    domain: Domain
+    frequent: tuple[str, ...]
+    fp: float
+    nfp: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "domain", self.domain.binned())
+        items = basket_reports(self.domain).attributes[0]
+        for item in self.frequent:
+            items.code(item)
+        if self.fp == 0:
+            raise ParameterError(
+                "fp=0 removes every item from every basket, so nothing can be reconstructed; use "
+                "0 < fp <= 1"
+            )
+        fp, nfp = rounded_rates(self.fp, self.nfp)
+        object.__setattr__(self, "fp", fp / SCALE)
+        object.__setattr__(self, "nfp", nfp / SCALE)
 
     @classmethod
-    def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
-        given = Untrusted(parameters, "the parameters of mask")
-        return cls(
-            domain, _received_rates(given["keep_ones"]), _received_rates(given["keep_zeros"])
+    def from_supports(
+        cls,
+        domain: Domain,
+        supports: Sequence[float] | NDArray[Any],
+        fp: float,
+        nfp: float,
+        min_support: float,
+    ) -> Self:
+        """The mechanism whose frequent items are those of support ≥ min_support, one true support a
+        report item.
+        """
+        items = basket_reports(domain.binned()).attributes[0]
+        if len(supports) != items.size:
+            raise ParameterError(
+                f"{len(supports)} supports were given for {items.size} items; give one an item"
+            )
+        pairs = zip(items.labels, supports, strict=True)
+        return cls(domain, tuple(item for item, own in pairs if own >= min_support), fp, nfp)
+
+    @classmethod
+    def from_options(
+        cls, domain: Domain, given: Mapping[str, Any], supports: Supports | None = None
+    ) -> Self:
+        check_given(cls.name, cls.options, given)
+        if supports is None:
+            raise ParameterError(
+                "fp-nfp counts the items before it perturbs them, which is not done by Spark",
+                hint="use mask",
+            )
+        if not given:
+            raise ParameterError(f"{cls.name} needs {listing(o.flag for o in cls.options)}")
+        return cls.from_supports(domain, supports(domain), **given)
+
+    @classmethod
+    def promising(cls, guarantee: Guarantee, domain: Domain) -> Self:
+        raise PrivacyError(
+            "fp-nfp promises nothing to a respondent: a frequent item that is reported is "
+            "certain to be true",
+            hint="use the mask mechanism, or state --fp, --nfp and --min-support",
+        )
+
+    @cached_property
+    def thresholds(self) -> NDArray[np.int64]:
+        items = self.private_reports.attributes[0]
+        thresholds = np.tile([int(self.fp * SCALE), int(self.nfp * SCALE)], (items.size, 1))
+        thresholds[[items.code(item) for item in self.frequent], 1] = SCALE
+        return thresholds
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """γ = ∞, even with no frequent item: which items are frequent is told, and came from the
+        true data.
+        """
+        return Guarantee(math.inf)
+
+    @by_parameters
+    def caveats(self) -> tuple[str, ...]:
+        return (
+            f"a frequent item ({len(self.frequent)} of them) that is reported is certain to be "
+            "true, so gamma is infinite",
+            "which items are frequent was read off the true data and is told",
         )
 
 
-def _received_rates(given: Untrusted) -> Rates:
-    if isinstance(given.value, list | tuple):
-        return given.numbers(least=0, highest=1)
-    return given.number(least=0, most=1)
+# Records as baskets of their items, which cut-and-paste reports too.
 
 
 def as_baskets(columns: Columns, private: Domain) -> Bits:
@@ -314,11 +434,25 @@ def reported_items(mechanism: Mechanism, reports: Columns) -> Bits:
     return column
 
 
-def report_items(mechanism: Mechanism) -> Items:
-    """The items of a mechanism that reports baskets."""
+def item_places(private: Domain) -> list[range]:
+    """The report items of each attribute of a record."""
+    ends = np.cumsum([attribute.size for attribute in private]).tolist()
+    return [range(end - attribute.size, end) for end, attribute in zip(ends, private, strict=True)]
+
+
+def items_of(private: Domain, cells: Sequence[Cells]) -> list[range]:
+    """The report items of the attributes that these cells are of."""
+    places = item_places(private)
+    return [places[private.index(part.attribute.name)] for part in cells]
+
+
+def by_itemsets(mechanism: Mechanism, cells: Sequence[Cells], channel: Channel) -> Observation:
+    """Records counted by the itemsets with at most one item of each column."""
     items = mechanism.private_reports.attributes[0]
     assert isinstance(items, Items)
-    return items
+    own = items_of(mechanism.domain.private, cells)
+    tally = ItemsetTally((items,), tuple((tuple(places), True) for places in own))
+    return Observation(tuple(part.attribute.cells() for part in cells), tally, channel)
 
 
 def value_shares(part: Cells, within: NDArray[Any]) -> NDArray[Any]:  # (groups, values)
@@ -344,12 +478,6 @@ def likeliest_bits(
     return np.exp(logs + sum(odds[:, list(items)].max(axis=1) for items in columns))
 
 
-def item_places(private: Domain) -> list[range]:
-    """The report items of each attribute of a record."""
-    ends = np.cumsum([attribute.size for attribute in private]).tolist()
-    return [range(end - attribute.size, end) for end, attribute in zip(ends, private, strict=True)]
-
-
 def rounded_rates(keep_ones: float, keep_zeros: float) -> tuple[int, int]:
     """Both probabilities in 65,536ths, rounded towards keep_ones + keep_zeros = 1, that is towards
     privacy.
@@ -369,8 +497,8 @@ def rounded_rates(keep_ones: float, keep_zeros: float) -> tuple[int, int]:
     if (ones + zeros - 1) * (sum(rounded) - SCALE) <= 0:
         raise ParameterError(
             f"keep_ones={keep_ones:g} and keep_zeros={keep_zeros:g} add up to 1: an item is "
-            "reported as often when it is "
-            "absent as when it is present, so nothing can be reconstructed",
+            "reported as often when it is absent as when it is present, so nothing can be "
+            "reconstructed",
             hint="use a sum above 1, or below it",
         )
     return rounded
@@ -385,40 +513,3 @@ def check_written_out(name: str, items: int, cells: int) -> None:
             f"the {name} channel from {cells} cells to 2^{items} baskets is too large to write out",
             hint="ask for itemsets: their channel is small",
         )
-
-
-def _exponent(private: Domain) -> int:
-    basket_reports(private)
-    if private.baskets:
-        return private.attributes[0].size
-    return max(1, 2 * sum(attribute.size > 1 for attribute in private))
-
-
-def _listed(name: str, rates: Rates, items: int) -> list[float]:
-    if isinstance(rates, int | float):
-        return [float(rates)] * items
-    listed = [float(rate) for rate in rates]
-    if len(listed) != items:
-        raise ParameterError(
-            f"{name} lists {len(listed)} probabilities for {items} items; give one, or one an item"
-        )
-    return listed
-
-
-def _boldest(thresholds: NDArray[np.int64]) -> set[tuple[int, int]]:  # (items, 2)
-    """The rates of the items about which most is told: those that rounding cannot tell apart."""
-    above = thresholds.sum(axis=1, keepdims=True) >= SCALE
-    ones, zeros = np.where(above, thresholds, SCALE - thresholds).T
-    with np.errstate(divide="ignore", invalid="ignore"):
-        odds = np.fmax(ones / (SCALE - zeros), zeros / (SCALE - ones))
-    odds[ones + zeros == SCALE] = 1.0  # an item whose report says nothing
-    return set(map(tuple, thresholds[odds >= odds.max() * (1 - 1e-9)].tolist()))
-
-
-def _stored(thresholds: NDArray[np.int64]) -> float | tuple[float, ...]:
-    rates = (thresholds / SCALE).tolist()
-    return rates[0] if len(set(rates)) == 1 else tuple(rates)
-
-
-def _plain(rates: Rates) -> float | list[float]:
-    return float(rates) if isinstance(rates, int | float) else [float(rate) for rate in rates]

@@ -14,9 +14,17 @@ from numpy.typing import NDArray
 
 from sfumato.arguments import checked
 from sfumato.channels import Channel, Product
-from sfumato.domain import Attribute, Cells, Columns, Domain, Items
+from sfumato.domain import Cells, Columns, Domain, Items
 from sfumato.errors import ParameterError, SchemaError
-from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, rows_of
+from sfumato.mechanisms.base import (
+    Mechanism,
+    Within,
+    by_parameters,
+    check_kept,
+    every_cell,
+    rows_of,
+    spec_of,
+)
 from sfumato.mechanisms.limits import SHARE_STEP
 from sfumato.mechanisms.program import moved_step
 from sfumato.mechanisms.registry import from_spec, mechanism_class
@@ -52,28 +60,26 @@ class Combined(Mechanism):
     def __post_init__(self) -> None:
         object.__setattr__(self, "parts", tuple(self.parts))
         named = [attribute for part in self.parts for attribute in part.domain]
-        for attribute in named:
-            self._check_attribute(attribute)
         names = [attribute.name for attribute in named]
-        twice = [name for name in names if names.count(name) > 1]
-        if twice:
-            raise SchemaError(f"attribute '{twice[0]}' is randomised by two parts; give it to one")
+        for attribute in named:
+            own = self.domain[attribute.name]
+            if own.public or attribute.public:
+                raise SchemaError(
+                    f"attribute '{attribute.name}' is public, so no part may randomise it"
+                )
+            if own != attribute:
+                raise SchemaError(
+                    f"attribute '{attribute.name}' has other values in its part than in the domain",
+                    hint="bin both",
+                )
+            if names.count(attribute.name) > 1:
+                raise SchemaError(
+                    f"attribute '{attribute.name}' is randomised by two parts; give it to one"
+                )
         left = [name for name in self.domain.private.names if name not in names]
         if left:
             raise SchemaError(
                 f"no part randomises attribute '{left[0]}'; give it to one, or make it public"
-            )
-
-    def _check_attribute(self, attribute: Attribute) -> None:
-        own = self.domain[attribute.name]
-        if own.public or attribute.public:
-            raise SchemaError(
-                f"attribute '{attribute.name}' is public, so no part may randomise it"
-            )
-        if own != attribute:
-            raise SchemaError(
-                f"attribute '{attribute.name}' has other values in its part than in the domain",
-                hint="bin both",
             )
 
     @classmethod
@@ -94,15 +100,20 @@ class Combined(Mechanism):
         groups = [[name] for name in binned.private.names] if groups is None else groups
         if not groups:
             raise ParameterError("no group of columns was named", hint="name one or more")
-        share = _share(guarantee, len(groups))
-        mechanism = cls(
-            binned,
-            tuple(_part(replace(binned.project(group), title=None), share) for group in groups),
-        )
-        check_kept(mechanism, guarantee)
-        return mechanism
+        guarantee.check_finite()
+        # The largest gamma of a group, in steps of 2^-20, whose power is not above the guarantee.
+        count = math.floor(math.exp(guarantee.epsilon / len(groups)) * SHARE_STEP) + 1
+        while Fraction(count, SHARE_STEP) ** len(groups) > guarantee.gamma:
+            count -= 1
+        share, parts = Guarantee(Fraction(count, SHARE_STEP)), list[Mechanism]()
+        for group in groups:
+            own = replace(binned.project(group), title=None)
+            baskets = any(isinstance(attribute, Items) for attribute in own)
+            kind = mechanism_class("mask" if baskets else "gamma-diagonal")
+            parts.append(kind.promising(share, own))
+        return check_kept(cls(binned, tuple(parts)), guarantee)
 
-    @cached_property
+    @by_parameters
     def needs_all_rows(self) -> bool:
         return any(part.needs_all_rows for part in self.parts)
 
@@ -110,7 +121,7 @@ class Combined(Mechanism):
     def guarantee(self) -> Guarantee:
         return Guarantee(Fraction(1)).compose(*(part.guarantee for part in self.parts))
 
-    @cached_property
+    @by_parameters
     def caveats(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(caveat for part in self.parts for caveat in part.caveats))
 
@@ -138,8 +149,11 @@ class Combined(Mechanism):
         for part in self.parts:
             names: dict[str, str] = {}
             for name in part.reports.names:
-                names[name] = name if _in_place(part) else _free_name(name, taken)
-                taken.add(names[name])
+                free, number = name, 2  # the first number that makes it new
+                while free in taken and not _in_place(part):
+                    free, number = f"{name} {number}", number + 1
+                names[name] = free
+                taken.add(free)
             found.append(names)
         return tuple(found)
 
@@ -194,28 +208,18 @@ class Combined(Mechanism):
         """The product of the parts' channels over those of these axes that are theirs; other parts
         are never written down.
         """
-        wanted = list(axes)
+        names = [self.domain.private.axes[axis].name for axis in axes]
         factors, places = [], []
-        for part, own in zip(self.parts, self._part_axes, strict=True):
-            kept = [axis for axis in wanted if axis in own]
+        for part in self.parts:
+            own = {axis.name: place for place, axis in enumerate(part.domain.axes)}
+            kept = [place for place, name in enumerate(names) if name in own]
             if kept:
-                factors.append(part.private_channel_over([own[axis] for axis in kept]))
-                places.append(tuple(wanted.index(axis) for axis in kept))
+                factors.append(part.private_channel_over([own[names[place]] for place in kept]))
+                places.append(tuple(kept))
         return Product(tuple(factors), tuple(places))
 
-    @cached_property
-    def _part_axes(self) -> tuple[dict[int, int], ...]:
-        """For each part, its axes among the private ones of the domain, and where they stand in the
-        part.
-        """
-        place = {axis.name: number for number, axis in enumerate(self.domain.private.axes)}
-        return tuple(
-            {place[axis.name]: number for number, axis in enumerate(part.domain.axes)}
-            for part in self.parts
-        )
-
     def parameters(self) -> dict[str, Any]:
-        return {"parts": [part.spec() for part in self.parts]}
+        return {"parts": [spec_of(part) for part in self.parts]}
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
@@ -263,38 +267,9 @@ def _private_parts(mechanism: Mechanism) -> tuple[Mechanism, ...]:
     private = replace(mechanism.domain.private, title=None)
     if private == mechanism.domain:
         return (mechanism,)
-    return (from_spec({**mechanism.spec(), "domain": private.to_dict()}),)
+    return (from_spec({**spec_of(mechanism), "domain": private.to_dict()}),)
 
 
 def _in_place(part: Mechanism) -> bool:
     """Whether a part reports the very columns that it was given."""
     return part.reports.names == part.domain.names
-
-
-def _free_name(name: str, taken: set[str]) -> str:
-    """The name itself, or with the first number that makes it new.
-
-    >>> _free_name("items", {"items"})
-    'items 2'
-    """
-    number = 2
-    free = name
-    while free in taken:
-        free, number = f"{name} {number}", number + 1
-    return free
-
-
-def _share(guarantee: Guarantee, groups: int) -> Guarantee:
-    """The largest gamma, in steps of 2^-20, whose power over the groups is not above
-    the guarantee.
-    """
-    guarantee.check_finite()
-    count = math.floor(math.exp(guarantee.epsilon / groups) * SHARE_STEP) + 1
-    while Fraction(count, SHARE_STEP) ** groups > guarantee.gamma:
-        count -= 1
-    return Guarantee(Fraction(count, SHARE_STEP))
-
-
-def _part(domain: Domain, share: Guarantee) -> Mechanism:
-    baskets = any(isinstance(attribute, Items) for attribute in domain)
-    return mechanism_class("mask" if baskets else "gamma-diagonal").promising(share, domain)

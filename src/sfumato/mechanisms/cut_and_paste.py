@@ -5,7 +5,7 @@ chance.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -25,25 +25,26 @@ from sfumato.mechanisms.base import (
     TYPICAL_BASKET,
     Mechanism,
     Within,
+    by_parameters,
     check_kept,
     every_cell,
     safe_log,
 )
 from sfumato.mechanisms.bitflip import (
     basket_reports,
+    by_itemsets,
     check_written_out,
-    item_places,
-    report_items,
+    items_of,
     reported_items,
     value_shares,
 )
-from sfumato.mechanisms.parameters import Option
+from sfumato.mechanisms.parameters import Option, number, whole
 from sfumato.mechanisms.steps import CutStep, Step
 from sfumato.mechanisms.steps.basket_steps import SCALE, boost, cut_law
-from sfumato.observation import CellTally, CutLaw, ItemsetTally, Observation
+from sfumato.observation import CellTally, CutLaw, Observation
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.probability import check_count
-from sfumato.untrusted import MOST_CUTOFF, Untrusted
+from sfumato.untrusted import MOST_CUTOFF
 
 SIZE = "basket size"  # the public column beside reported baskets
 
@@ -71,6 +72,7 @@ class CutAndPaste(Mechanism):
         Option("cutoff", "how many items are kept at most", int),
         Option("insert", "how often any other item is put in"),
     )
+    in_file = (whole("cutoff", 1, MOST_CUTOFF), number("insert", 0, 1))
     domain: Domain
     cutoff: int
     insert: float
@@ -127,8 +129,7 @@ class CutAndPaste(Mechanism):
         length = min(max(1, items // 2), fits[-1].cutoff)
         long_enough = [mechanism for mechanism in fits if mechanism.cutoff >= length]
         best = min(long_enough, key=lambda mechanism: mechanism.sizes(length, items).condition)
-        check_kept(best, guarantee)
-        return best
+        return check_kept(best, guarantee)
 
     @classmethod
     def _least_insert(cls, guarantee: Guarantee, domain: Domain, cutoff: int) -> Self | None:
@@ -170,20 +171,17 @@ class CutAndPaste(Mechanism):
         records: M).
         """
         check_count("length", length, least=1)
-        size = self._size(basket_size)
+        size = basket_size
+        if not self.domain.private.baskets:
+            size = len(self.domain.private)
+        if size is None:
+            raise ParameterError("baskets differ in size; say which basket_size")
+        check_count("basket_size", size, least=0)
         if min(length, size) > self.cutoff:
             raise beyond_cutoff(length, self.cutoff)
         return Sizes.cut_and_paste(length, size, self.cutoff, self.insert)
 
-    def _size(self, basket_size: int | None) -> int:
-        if not self.domain.private.baskets:
-            return len(self.domain.private)
-        if basket_size is None:
-            raise ParameterError("baskets differ in size; say which basket_size")
-        check_count("basket_size", basket_size, least=0)
-        return basket_size
-
-    @cached_property
+    @by_parameters
     def item_law(self) -> CutLaw:
         size: int | Cells = len(self.domain.private)
         if self.domain.private.baskets:
@@ -199,12 +197,9 @@ class CutAndPaste(Mechanism):
             sizes = self.private_reports[SIZE].cells()
             channel = CutBaskets(sizes.size, len(cells), self.cutoff, self.insert)
             return Observation((sizes, *cells), CellTally((sizes, *cells)), channel)
-        places = item_places(private)
-        own = [places[private.index(part.attribute.name)] for part in cells]
-        tally = ItemsetTally((report_items(self),), tuple((tuple(items), True) for items in own))
-        shape = tuple(len(items) for items in own)
-        values = tuple(part.attribute.cells() for part in cells)
-        return Observation(values, tally, CutRecords(shape, len(private), self.cutoff, self.insert))
+        shape = tuple(part.attribute.size for part in cells)
+        records = CutRecords(shape, len(private), self.cutoff, self.insert)
+        return by_itemsets(self, cells, records)
 
     def most_likely(self, reports: Columns) -> tuple[NDArray[Any], float]:
         """That of a basket which is the report itself: as many as may be are kept of it."""
@@ -232,11 +227,10 @@ class CutAndPaste(Mechanism):
         within = every_cell(cells) if within is None else within
         if private.baskets:
             return self._basket_likelihood(reports, cells, within)
-        bits, places = reported_items(self, reports), item_places(private)
+        bits = reported_items(self, reports)
         symmetric = [np.ones((bits.rows, len(within[0])))]  # elementary symmetric polynomials
-        for part, column in zip(cells, within, strict=True):
-            items = list(places[private.index(part.attribute.name)])
-            shown = bits.select(items).to_dense() @ value_shares(part, column).T / self.insert
+        for part, column, items in zip(cells, within, items_of(private, cells), strict=True):
+            shown = bits.select(list(items)).to_dense() @ value_shares(part, column).T / self.insert
             longer = [*symmetric, np.zeros_like(symmetric[0])]
             for degree, term in enumerate(symmetric, 1):
                 longer[degree] = longer[degree] + term * shown
@@ -275,43 +269,39 @@ class CutAndPaste(Mechanism):
         where that is small.
         """
         private = self.domain.private
+        shape = tuple(private.shape[axis] for axis in axes)
         if private.baskets:
             if list(axes) != list(range(self.universe)):
                 raise NotLumpableError(
                     "what is reported of a few items depends on the size of the basket; ask for "
                     "itemsets"
                 )
-            check_written_out(self.name, self.universe, 1 << self.universe)
-            truths = _every_basket(self.universe)
-            laws = [cut_law(self.cutoff, size) for size in range(self.universe + 1)]
-            return self._dense(truths, laws, private.shape)
-        shape = tuple(private.shape[axis] for axis in axes)
-        check_written_out(self.name, sum(shape), math.prod(shape))
-        law = list(map(Fraction, kept_inside(len(private), len(axes), self.cutoff)))
-        return self._dense(_every_record(shape), [law] * (len(axes) + 1), shape)
+            items = self.universe
+            check_written_out(self.name, items, 1 << items)
+            kept = [cut_law(self.cutoff, size) for size in range(items + 1)]
+        else:
+            items = sum(shape)
+            check_written_out(self.name, items, math.prod(shape))
+            inside = kept_inside(len(private), len(axes), self.cutoff)
+            kept = [list(map(Fraction, inside))] * (len(axes) + 1)
+        # Baskets as rows of bits, in the order of the table's cells.
+        reports = np.arange(1 << items)[:, None] >> np.arange(items)[::-1] & 1
+        truths = reports
+        if not private.baskets:
+            codes = np.unravel_index(np.arange(math.prod(shape)), shape)
+            pairs = zip(codes, shape, strict=True)
+            truths = np.hstack([np.eye(size, dtype=np.int64)[code] for code, size in pairs])
+        sizes, insert = truths.sum(axis=1), Fraction(self.insert)
+        likelihood = np.zeros((len(kept), len(kept)))
+        for size, chances in enumerate(kept):
+            for shared in range(size + 1):
+                likelihood[size, shared] = float(boost(chances, size, shared, insert))
+        shown = reports.sum(axis=1)
+        pasted = self.insert**shown * (1 - self.insert) ** (items - shown)
+        matrix = pasted[:, None] * likelihood[sizes[None, :], reports @ truths.T]
+        return Dense(matrix, shape, (2,) * items)
 
-    def _dense(
-        self,
-        truths: NDArray[np.int64],
-        laws: Sequence[Sequence[Fraction]],
-        shape: tuple[int, ...],
-    ) -> Dense:
-        reports = _every_basket(truths.shape[1])
-        overlap, size = reports @ truths.T, reports.sum(axis=1)
-        likelihood = np.zeros((len(laws), len(laws)))
-        for basket, law in enumerate(laws):
-            likelihood[basket, : basket + 1] = [
-                float(boost(law, basket, o, self._insert)) for o in range(basket + 1)
-            ]
-        pasted = self.insert**size * (1 - self.insert) ** (truths.shape[1] - size)
-        matrix = pasted[:, None] * likelihood[truths.sum(axis=1)[None, :], overlap]
-        return Dense(matrix, shape, (2,) * truths.shape[1])
-
-    @property
-    def _insert(self) -> Fraction:
-        return Fraction(self.insert)
-
-    @cached_property
+    @by_parameters
     def caveats(self) -> tuple[str, ...]:
         lost = (
             f"itemsets of more than {self.cutoff} items cannot be reconstructed from these reports"
@@ -324,14 +314,6 @@ class CutAndPaste(Mechanism):
             lost,
         )
 
-    def parameters(self) -> dict[str, Any]:
-        return {"cutoff": self.cutoff, "insert": self.insert}
-
-    @classmethod
-    def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
-        given = Untrusted(parameters, "the parameters of cut-and-paste")
-        return cls(domain, given["cutoff"].whole(1, MOST_CUTOFF), given["insert"].number(0, 1))
-
 
 @lru_cache(maxsize=8)  # a promise is looked for among many mechanisms of one domain
 def _reports_of(domain: Domain) -> Domain:
@@ -340,19 +322,3 @@ def _reports_of(domain: Domain) -> Domain:
         return reports
     size = Numeric(SIZE, 0, reports.attributes[0].size, public=True)
     return Domain((*reports, size), reports.title)
-
-
-def _every_basket(
-    items: int,
-) -> NDArray[np.int64]:  # (2^items, items), in the order of the table's cells
-    return np.arange(1 << items)[:, None] >> np.arange(items)[::-1] & 1
-
-
-def _every_record(
-    shape: tuple[int, ...],
-) -> NDArray[np.int64]:  # (cells, items), in the order of the table's cells
-    codes = np.unravel_index(np.arange(math.prod(shape)), shape)
-    return np.concatenate(
-        [np.eye(size, dtype=np.int64)[code] for code, size in zip(codes, shape, strict=True)],
-        axis=1,
-    )

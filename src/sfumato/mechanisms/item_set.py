@@ -21,11 +21,13 @@ from sfumato.errors import FileError, ParameterError, SchemaError, Unanswerable,
 from sfumato.mechanisms.base import (
     Mechanism,
     Within,
+    by_parameters,
     check_kept,
     every_cell,
     is_public,
     rows_of,
     safe_log,
+    steps_of,
 )
 from sfumato.mechanisms.in_rounds import SHARES, RoundDesign, SeriesSoFar
 from sfumato.mechanisms.parameters import Option
@@ -132,7 +134,14 @@ class ItemSet(Mechanism):
     rounds = BasketRounds()
     summary = "baskets: one symbol for all of it, one γ for all of it"
     options = (
-        Option("cap", "own symbols of a basket at most", int, beside=True, needed=False),
+        Option(
+            "cap",
+            "own symbols of a basket at most",
+            int,
+            beside=True,
+            needed=False,
+            remarks=lambda mechanism, given: mechanism._of_cap(given),
+        ),
         Option(
             "candidates",
             "a file of itemsets that people may report, one a line, items parted by commas",
@@ -255,18 +264,18 @@ class ItemSet(Mechanism):
         buckets = best_buckets(hashed, value)
         return cls(domain, gamma, hashed, buckets=buckets, tiers=tiers_above(hashed, items))
 
-    def remarks(self, given: Mapping[str, Any]) -> tuple[str, ...]:
-        asked = given.get("cap")
-        if asked is not None and asked < LEAST_CAP <= self.cap:
+    def _of_cap(self, asked: int) -> tuple[str, ...]:
+        """What is said where the cap is not the one that was asked for."""
+        if asked < LEAST_CAP <= self.cap:
             return (
                 f"with cap {asked} nobody could tell how much baskets hold, and supports would be "
                 f"several times too large or too small: it is {self.cap}",
             )
-        if asked is None or asked <= self.cap:
+        if asked <= self.cap:
             return ()
         return (f"cap {asked} is above the {self.cap} candidates there are: it is {self.cap}",)
 
-    @cached_property
+    @by_parameters
     def caveats(self) -> tuple[str, ...]:
         if self._keeps_all:
             return ()
@@ -276,7 +285,7 @@ class ItemSet(Mechanism):
             f"supports are put right by {sizes}, and their errors count how far that is open",
         )
 
-    @cached_property
+    @by_parameters
     def beyond_prediction(self) -> tuple[str, ...]:
         if self._keeps_all:
             return ()
@@ -295,7 +304,8 @@ class ItemSet(Mechanism):
             return stated
         return stated | {"candidates": [list(each) for each in self.candidates]}
 
-    def described(self) -> dict[str, Any]:
+    @by_parameters
+    def details(self) -> Mapping[str, Any]:
         return {"candidates": list(self.labels)} if "candidates" in self.parameters() else {}
 
     @classmethod
@@ -368,7 +378,7 @@ class ItemSet(Mechanism):
 
     @property
     def _collide(self) -> Collide:
-        (step,) = self._steps
+        (step,) = steps_of(self)
         assert isinstance(step, Collide)
         return step
 
@@ -414,7 +424,7 @@ class ItemSet(Mechanism):
         """The itemsets that reports speak of: the candidates, or every item."""
         return self.candidates or tuple((item,) for item in range(self._items.size))
 
-    @cached_property
+    @by_parameters
     def symbol_law(self) -> SymbolLaw:
         whole = not self.candidates
         own, other = self._chances

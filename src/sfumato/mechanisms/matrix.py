@@ -20,10 +20,10 @@ from sfumato.channels import Dense
 from sfumato.channels.dense import check_stochastic
 from sfumato.domain import Domain
 from sfumato.errors import FileError, ParameterError, PrivacyError, SfumatoError
-from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.base import Mechanism, by_parameters
 from sfumato.mechanisms.gamma_diagonal import check_cells
 from sfumato.mechanisms.limits import MOST_CELLS
-from sfumato.mechanisms.parameters import MATRIX, Supports
+from sfumato.mechanisms.parameters import Option, Supports
 from sfumato.mechanisms.steps import Step, TableStep
 from sfumato.mechanisms.weights import check_weights, integer_weights
 from sfumato.privacy.guarantee import Guarantee
@@ -55,7 +55,7 @@ class UserMatrix(Mechanism):
 
     name = "matrix"
     summary = "any matrix of yours over the joint domain"
-    options = (MATRIX,)
+    options = (Option("matrix", "a file with the probabilities, one column a true record", Path),)
     promises = False
     domain: Domain
     matrix: NDArray[Any]  # (reports, records): kept as multiples of 2^-32
@@ -63,8 +63,7 @@ class UserMatrix(Mechanism):
     def __post_init__(self) -> None:
         check_cells(self.name, self.domain)
         matrix = np.asarray(self.matrix, dtype=np.float64)
-        _check_shape(matrix, self.domain.private)
-        _check_columns(matrix, self.domain.private)
+        _check_matrix(matrix, self.domain.private)
         rounded = integer_weights(matrix) / float(ONE)
         _check_rank(matrix, rounded)
         object.__setattr__(self, "matrix", rounded)
@@ -108,7 +107,7 @@ class UserMatrix(Mechanism):
         """The matrix as integers, each column of sum 2^32."""
         return (self.matrix * ONE).astype(np.uint64)
 
-    @cached_property
+    @by_parameters
     def caveats(self) -> tuple[str, ...]:
         if not math.isinf(self.guarantee.gamma):
             return ()
@@ -143,15 +142,31 @@ def read_matrix(path: str | Path) -> NDArray[np.float64]:
     a report.
     """
     path = Path(path)
-    readers = {".csv": _read_csv, ".txt": _read_txt, ".npy": _read_npy, ".json": _read_json}
-    if path.suffix.lower() not in readers:
-        raise FileError(
-            f"cannot tell the form of matrix file '{path}'; use .csv, .txt, .npy or .json"
-        )
+    form, what = path.suffix.lower(), f"matrix file '{path}'"
+    if form not in (".csv", ".txt", ".npy", ".json"):
+        raise FileError(f"cannot tell the form of {what}; use .csv, .txt, .npy or .json")
+    rows: Any
     try:
-        matrix = np.asarray(readers[path.suffix.lower()](path), dtype=np.float64)
+        if form == ".npy":
+            # Mapped, a header that promises more than the file holds is found out before anything
+            # is allocated.
+            check_file(path, what)
+            rows = np.load(path, mmap_mode="r", allow_pickle=False)
+        else:
+            text = read_text(path, what, MOST_MATRIX_BYTES)
+            if form == ".json":
+                try:
+                    rows = parsed_list(text, what, MOST_MATRIX_BYTES)
+                except FileError as error:  # said as of any other file that holds no matrix
+                    raise ValueError(error.message) from None
+            else:
+                lines = [line for line in text.splitlines() if line.strip()]
+                rows = [line.split("," if form == ".csv" else None) for line in lines]
+        matrix = np.asarray(rows, dtype=np.float64)
+        if matrix.ndim != 2 or matrix.size == 0:
+            raise ValueError
     except FileNotFoundError:
-        raise FileError(f"no matrix file '{path}'") from None
+        raise FileError(f"no {what}") from None
     except SfumatoError:
         raise
     except OSError as error:
@@ -161,44 +176,11 @@ def read_matrix(path: str | Path) -> NDArray[np.float64]:
             f"'{path}' does not hold a matrix of numbers",
             hint="one line a report, one number a record",
         ) from None
-    if matrix.ndim != 2 or matrix.size == 0:
-        raise FileError(
-            f"'{path}' does not hold a matrix of numbers",
-            hint="one line a report, one number a record",
-        )
     return matrix
 
 
-def _read_csv(path: Path) -> NDArray[Any]:
-    return np.array([line.split(",") for line in _lines(path)], dtype=np.float64)
-
-
-def _read_txt(path: Path) -> NDArray[Any]:
-    return np.array([line.split() for line in _lines(path)], dtype=np.float64)
-
-
-def _lines(path: Path) -> list[str]:
-    text = read_text(path, f"matrix file '{path}'", MOST_MATRIX_BYTES)
-    return [line for line in text.splitlines() if line.strip()]
-
-
-def _read_npy(path: Path) -> NDArray[Any]:
-    # Mapped, a header that promises more than the file holds is found out before anything is
-    # allocated.
-    check_file(path, f"matrix file '{path}'")
-    return np.load(path, mmap_mode="r", allow_pickle=False)
-
-
-def _read_json(path: Path) -> list[Any]:
-    what = f"matrix file '{path}'"
-    text = read_text(path, what, MOST_MATRIX_BYTES)
-    try:
-        return parsed_list(text, what, MOST_MATRIX_BYTES)
-    except FileError as error:  # said as of any other file that holds no matrix
-        raise ValueError(error.message) from None
-
-
-def _check_shape(matrix: NDArray[Any], private: Domain) -> None:
+def _check_matrix(matrix: NDArray[Any], private: Domain) -> None:
+    """Refuse what is no stochastic matrix over the private records, its columns the true ones."""
     cells = private.cells
     if cells > MOST_CELLS:
         raise ParameterError(
@@ -206,24 +188,18 @@ def _check_shape(matrix: NDArray[Any], private: Domain) -> None:
             hint="combine a matrix for each group of attributes",
         )
     if matrix.shape != (cells, cells):
-        found = " x ".join(map(str, matrix.shape))
+        fitting = [each.name for each in private if matrix.shape == (each.size, each.size)]
         raise ParameterError(
-            f"the matrix is {found}, but the private attributes have {cells} possible records "
-            f"({' x '.join(map(str, private.shape))}); use {cells} x {cells}",
-            hint=_single_attribute_hint(matrix, private),
+            f"the matrix is {' x '.join(map(str, matrix.shape))}, but the private attributes have "
+            f"{cells} possible records ({' x '.join(map(str, private.shape))}); use {cells} x "
+            f"{cells}",
+            hint=f"to perturb '{fitting[0]}' alone, make the other attributes public"
+            if fitting
+            else None,
         )
-
-
-def _single_attribute_hint(matrix: NDArray[Any], private: Domain) -> str | None:
-    fitting = [
-        attribute.name for attribute in private if matrix.shape == (attribute.size, attribute.size)
-    ]
-    return f"to perturb '{fitting[0]}' alone, make the other attributes public" if fitting else None
-
-
-def _check_columns(matrix: NDArray[Any], private: Domain) -> None:
+    words = ([f"{attribute.name} '{label}'" for label in attribute.labels] for attribute in private)
     try:
-        check_stochastic(matrix, _record_labels(private))
+        check_stochastic(matrix, [", ".join(record) for record in product(*words)])
     except ParameterError as error:
         if matrix.min() >= 0 and np.allclose(matrix.sum(axis=1), 1):
             raise ParameterError(
@@ -232,34 +208,22 @@ def _check_columns(matrix: NDArray[Any], private: Domain) -> None:
         raise
 
 
-def _record_labels(private: Domain) -> list[str]:
-    """What each record is called, in the order of the matrix: "age '30-39', sex 'male'"."""
-    words = ([f"{attribute.name} '{label}'" for label in attribute.labels] for attribute in private)
-    return [", ".join(record) for record in product(*words)]
-
-
-def _is_surely_regular(matrix: NDArray[Any], tolerance: float) -> bool:
-    """Whether the smallest singular value, at least 1 / ‖matrix⁻¹‖, is above a tolerance: a
-    fraction of the work of finding it.
-    """
-    try:
-        return float(np.linalg.norm(np.linalg.inv(matrix))) * tolerance < 1
-    except np.linalg.LinAlgError:
-        return False
-
-
 def _check_rank(matrix: NDArray[Any], rounded: NDArray[Any]) -> None:
     """Refuse a matrix that is singular, or nearer to a singular one than to its own rounding."""
     off = float(np.linalg.norm(rounded - matrix))
     least = len(matrix) * np.finfo(np.float64).eps
-    if _is_surely_regular(matrix, max(float(np.linalg.norm(matrix)) * least, off)):
-        return
+    # The smallest singular value is at least 1 / ‖matrix⁻¹‖: a fraction of the work of finding it.
+    tolerance = max(float(np.linalg.norm(matrix)) * least, off)
+    try:
+        if float(np.linalg.norm(np.linalg.inv(matrix))) * tolerance < 1:
+            return
+    except np.linalg.LinAlgError:
+        pass
     values = np.linalg.svd(matrix, compute_uv=False)
-    tolerance = max(values[0] * least, off)
-    rank = int((values > tolerance).sum())
+    rank = int((values > max(values[0] * least, off)).sum())
     if rank < len(values):
         raise ParameterError(
             f"this matrix is singular (rank {rank} of {len(values)}, smallest singular value "
-            f"{values[-1]:.3g}), so different "
-            "truths give the same reports and nothing can be reconstructed"
+            f"{values[-1]:.3g}), so different truths give the same reports and nothing can be "
+            "reconstructed"
         )

@@ -64,7 +64,7 @@ class NumberRounds(RoundDesign):
     def asks(self, mechanism: Any, number: int) -> str:
         if number == 1:
             return " about one number each"
-        cells = mechanism.described()["cells"].items()
+        cells = mechanism.details["cells"].items()
         listed = ", ".join(f"{name} {size}" for name, size in cells)
         return f", mostly about two numbers at once; cells: {listed}"
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from fractions import Fraction
+from typing import Any, NamedTuple
 
 from sfumato.domain import Domain
 from sfumato.errors import ParameterError
+from sfumato.untrusted import MOST_NUMBER, MOST_WHOLE, Untrusted
 
 Supports = Callable[[Domain], Any]  # the true support of every report item, where records are read
 
@@ -22,6 +23,9 @@ class Option:
     kind: type = float
     beside: bool = False  # may stand beside a guarantee, which decides the rest
     needed: bool = True  # must be given where no guarantee is
+    read: Callable[[Any], Any] = lambda given: given  # of the command line, for the constructor
+    # What people should hear of what they gave, before noise is drawn.
+    remarks: Callable[[Any, Any], tuple[str, ...]] = lambda mechanism, given: ()
 
     @property
     def flag(self) -> str:
@@ -33,6 +37,50 @@ class Option:
         if self.kind is float and not isinstance(value, int | float):
             raise ParameterError(f"{self.flag} {value} is not a number")
         return value
+
+
+@dataclass(frozen=True)
+class InFile:
+    """A parameter as it stands in a file, which may lie: how it is read, and how it is written."""
+
+    name: str
+    read: Callable[[Untrusted], Any]
+    write: Callable[[Any], Any] = lambda value: value
+
+
+def fraction(name: str) -> InFile:
+    """A fraction, written as digits."""
+    return InFile(name, Untrusted.fraction, lambda value: str(Fraction(value)))
+
+
+def whole(name: str, least: int, most: int = MOST_WHOLE) -> InFile:
+    """A whole number from one bound to another."""
+    return InFile(name, lambda given: given.whole(least, most))
+
+
+def number(name: str, least: float = -MOST_NUMBER, most: float = MOST_NUMBER) -> InFile:
+    """A number from one bound to another."""
+    return InFile(name, lambda given: given.number(least, most))
+
+
+class AskedSet(NamedTuple):
+    """Private columns that some people are asked about together, and the share of the people."""
+
+    columns: frozenset[str]
+    share: float
+    folded: bool  # whether these are one of several parts, so that shares do not add up
+
+
+def parsed(options: tuple[Option, ...], given: Mapping[str, Any]) -> dict[str, Any]:
+    """What people gave, as a constructor takes it."""
+    read = {option.name: option.read for option in options}
+    return {name: read[name](value) if name in read else value for name, value in given.items()}
+
+
+def remarks(mechanism: Any, given: Mapping[str, Any]) -> tuple[str, ...]:
+    """What people should hear, before noise is drawn, of the options they gave."""
+    own = [option for option in mechanism.options if option.name in given]
+    return tuple(said for option in own for said in option.remarks(mechanism, given[option.name]))
 
 
 def each_or_all(flag: str, text: str) -> str | dict[str, str]:
@@ -80,5 +128,4 @@ def check_given(name: str, options: tuple[Option, ...], given: Mapping[str, Any]
         raise ParameterError(f"{name} needs {' and '.join(o.flag for o in missing)} as well")
 
 
-KEEP = Option("keep", "how often a value is kept; 0.4, or age=0.2,sex=0.6", str)
-MATRIX = Option("matrix", "a file with the probabilities, one column a true record", Path)
+KEEP = Option("keep", "how often a value is kept; 0.4, or age=0.2,sex=0.6", str, read=keep_of)

@@ -48,7 +48,9 @@ class Program:
                 f"this client program is of version {self.version}; this software runs {VERSION}",
                 hint="update it",
             )
-        for what, places in (("read", self._read), ("write", self._written)):
+        read = [column for step in self.steps for column in step.columns]
+        written = [column for step in self.steps for column in step.reports]
+        for what, places in (("read", read), ("write", written)):
             if sorted(places) != list(range(len(places))) or not places:
                 raise ParameterError(
                     f"the steps of a client program {what} columns {sorted(places)}; they must "
@@ -61,14 +63,6 @@ class Program:
                 f"a client program asks a device for {work:,} turns of its loops; "
                 f"{MOST_WORK:,} are the most"
             )
-
-    @property
-    def _read(self) -> list[int]:
-        return [column for step in self.steps for column in step.columns]
-
-    @property
-    def _written(self) -> list[int]:
-        return [column for step in self.steps for column in step.reports]
 
     @cached_property
     def inputs(self) -> tuple[Column, ...]:
@@ -292,17 +286,15 @@ def with_public(domain: Domain, reports: Domain, steps: Sequence[Step]) -> Progr
 
 def moved_step(step: Step, columns: Sequence[int], reports: Sequence[int]) -> Step:
     """The step on other columns: `columns[0]` in place of column 0, and so on."""
-    moved = replace(
+    inside: dict[str, Any] = {}
+    if isinstance(step, Deal):
+        inside["questions"] = tuple(moved_step(part, columns, reports) for part in step.questions)
+    return replace(
         step,
         columns=tuple(columns[place] for place in step.columns),
         reports=tuple(reports[place] for place in step.reports),
-        **(
-            {"questions": tuple(moved_step(part, columns, reports) for part in step.questions)}
-            if isinstance(step, Deal)
-            else {}
-        ),
+        **inside,
     )
-    return moved
 
 
 def _in_order(pairs: Any) -> tuple[Column, ...]:

@@ -19,7 +19,15 @@ from sfumato.channels.linear import Plain, plain_variance
 from sfumato.channels.questionnaire_channel import Question, Questions, System
 from sfumato.domain import Category, Cells, Columns, Domain
 from sfumato.errors import ParameterError, SchemaError, Unanswerable, listing
-from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, is_public, safe_log
+from sfumato.mechanisms.base import (
+    Mechanism,
+    Within,
+    by_parameters,
+    check_kept,
+    every_cell,
+    is_public,
+    safe_log,
+)
 from sfumato.mechanisms.gamma_diagonal import check_cells
 from sfumato.mechanisms.limits import (
     DENSE,
@@ -31,7 +39,7 @@ from sfumato.mechanisms.limits import (
     MOST_TOTAL,
     PREDICTED,
 )
-from sfumato.mechanisms.parameters import Option
+from sfumato.mechanisms.parameters import AskedSet, Option
 from sfumato.mechanisms.question_choice import (
     FEW_CELLS,
     FEW_COLUMNS,
@@ -56,7 +64,6 @@ from sfumato.privacy.probability import ONE
 from sfumato.untrusted import Untrusted
 
 BESIDE_TARGET = 0.3  # the share of questions about other columns where one is to be predicted
-SURE = 8.0  # people to be expected at a question for it to be answered by someone at all
 
 
 @checked
@@ -92,6 +99,7 @@ class Questionnaire(Mechanism):
             str,
             beside=True,
             needed=False,
+            remarks=lambda mechanism, given: stated(given, mechanism.domain)[2],
         ),
         Option(
             "target",
@@ -166,9 +174,6 @@ class Questionnaire(Mechanism):
         check_kept(mechanism, guarantee)
         return mechanism
 
-    def remarks(self, given: Mapping[str, Any]) -> tuple[str, ...]:
-        return stated(given["questions"], self.domain)[2] if "questions" in given else ()
-
     def parameters(self) -> dict[str, Any]:
         names = self.domain.private.names
         return {
@@ -235,13 +240,14 @@ class Questionnaire(Mechanism):
         """The most columns that one question holds together."""
         return max(len(each.columns) for each in self.questions)
 
-    @cached_property
+    @by_parameters
     def together(self) -> tuple[tuple[str, ...], ...]:
         names = self._private.names
         sets = dict.fromkeys(each.columns for each in self.questions)
         return tuple(tuple(names[axis] for axis in axes) for axes in sets)
 
-    def described(self) -> dict[str, Any]:
+    @by_parameters
+    def details(self) -> Mapping[str, Any]:
         names, shape = self._private.names, self._private.shape
         return {
             "questions": [
@@ -255,7 +261,7 @@ class Questionnaire(Mechanism):
             ]
         }
 
-    @cached_property
+    @by_parameters
     def at_once(self) -> int:
         every = range(len(self._private))
         for order in range(2, self.largest + 1):
@@ -293,15 +299,18 @@ class Questionnaire(Mechanism):
         """Whether some question holds these columns together."""
         return any(axes <= each.held for each in self.questions)
 
-    def tells(self, names: Sequence[str], people: float) -> bool:
-        """Whether enough of so many people are asked about them: questions whose every cell is an
-        answer say the same together, of a folded set each fold is needed.
+    @by_parameters
+    def asked_sets(self) -> tuple[AskedSet, ...]:
+        """Questions whose every cell is an answer say the same together; of a folded set each fold
+        is needed.
         """
-        axes = {self._private.axis(name) for name in names}
-        enough = max(1.0, SURE / max(people, 1e-9) * ONE)
-        plain = sum(each.weight for each in self._unfolded if axes <= each.held)
-        return plain >= enough or any(
-            weight >= enough for columns, weight in self._least_folds.items() if axes <= columns
+        names = self._private.names
+        shares: list[tuple[frozenset[int], float, bool]]
+        shares = [(each.held, each.weight, False) for each in self._unfolded]
+        shares += [(held, weight, True) for held, weight in self._least_folds.items()]
+        return tuple(
+            AskedSet(frozenset(names[axis] for axis in held), weight / ONE, folded)
+            for held, weight, folded in shares
         )
 
     @cached_property
@@ -361,7 +370,7 @@ class Questionnaire(Mechanism):
             return self._channel(cells).predicted_variance(weights, shares, order)
         return self._roughly(places, laws, weights, order)
 
-    @cached_property
+    @by_parameters
     def beyond_prediction(self) -> tuple[str, ...]:
         if not self._least_folds:
             return ()

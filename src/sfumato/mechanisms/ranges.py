@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 from sfumato.channels.questionnaire_channel import Question
 from sfumato.domain import Attribute, Category, Cells, Columns, Domain, Numeric
 from sfumato.errors import ParameterError, SchemaError, Unanswerable, listing
-from sfumato.mechanisms.base import Within, check_kept, every_cell, is_public, safe_log
+from sfumato.mechanisms.base import (
+    Within,
+    by_parameters,
+    check_kept,
+    every_cell,
+    is_public,
+    safe_log,
+)
 from sfumato.mechanisms.question_choice import folds, whole_weights
 from sfumato.mechanisms.shares import answers_of, information
 from sfumato.mechanisms.square_wave import SquareWave
@@ -199,16 +206,18 @@ class Ranges(SquareWave):
         waves = (each + left, *(each,) * (len(self.starts) - 1))
         return (*waves, *(question.weight for question in self.pairs))
 
-    @cached_property
+    @by_parameters
     def together(self) -> tuple[tuple[str, ...], ...]:
         names = self._private.names
         return (*super().together, *combinations(names, 2))
 
-    def described(self) -> dict[str, Any]:
+    @by_parameters
+    def details(self) -> Mapping[str, Any]:
         names, private = self._private.names, self._private
         begin = {a.name: _begins(a, each) for a, each in zip(private, self.starts, strict=True)}
         upper = zip(begin.items(), self.upper, strict=True)
-        return super().described() | {
+        return {
+            **super().details,
             "starts_at": begin,
             "upper_from": {name: starts[place] for (name, starts), place in upper},
             "asked": {

@@ -1,5 +1,5 @@
-"""Retention: keep each column's value, or draw it afresh from a public law (retention replacement,
-OLAP §3).
+"""Retention: keep each column's value, or draw it afresh from a public distribution (retention
+replacement, OLAP §3); Permuting: permute the values of a random part of the rows among themselves.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
 from sfumato.arguments import checked
 from sfumato.bits import Bits
 from sfumato.channels import Law, OwnLaw, Product, Retain
-from sfumato.domain import Codes, Columns, Domain, code_dtype
+from sfumato.domain import Codes, Columns, Domain, code_dtype, codes_of
 from sfumato.errors import ParameterError, PrivacyError, near_miss
-from sfumato.mechanisms.base import Mechanism, check_kept
+from sfumato.mechanisms.base import Mechanism, by_parameters, check_kept, steps_of
 from sfumato.mechanisms.gamma_diagonal import check_cells
-from sfumato.mechanisms.parameters import KEEP, Option, each_or_all, keep_of
+from sfumato.mechanisms.parameters import KEEP, Option, each_or_all
 from sfumato.mechanisms.steps import KeepOrDraw, Step
 from sfumato.mechanisms.steps.step import run_steps
 from sfumato.mechanisms.weights import check_weights, integer_weights, threshold
@@ -30,23 +30,23 @@ from sfumato.randomness import Keystream
 from sfumato.untrusted import MOST_VALUES, Untrusted
 
 Keep = float | Fraction | Mapping[str, float | Fraction] | Sequence[float | Fraction]
-Replacement = str | Sequence[float]  # "uniform", "identity", or the weights of a stated law
-LAWS = ("uniform", "identity")
+Replacement = str | Sequence[float]  # "uniform", "identity", or the weights of a distribution
+REPLACEMENTS = ("uniform", "identity")
 
 
 @checked
 @dataclass(frozen=True, repr=False)
 class Retention(Mechanism):
-    """Keep the value of column j with probability keep_j, else draw it from the column's law;
-    columns are independent.
+    """Keep the value of column j with probability keep_j, else draw it from the column's
+    distribution; columns are independent.
 
-    Agrawal, Srikant and Thomas 2005. The law is uniform (on the grid of a number, on the values of
-    a category), the column's own distribution ("identity"), or stated as weights. γ = ∏ (1 + keep_j
-    / ((1-keep_j)·b_j)), b_j the law's least mass.
+    Agrawal, Srikant and Thomas 2005. What is drawn is uniform (on the grid of a number, on the
+    values of a category), the column's own distribution ("identity"), or stated as weights. γ =
+    ∏ (1 + keep_j / ((1-keep_j)·b_j)), b_j the distribution's least mass.
 
     >>> from sfumato.domain import Category
     >>> coin = Retention(Domain((Category("coin", ("heads", "tails")),)), keep=0.5)
-    >>> coin.guarantee, coin.channel.to_dense().tolist()
+    >>> coin.guarantee, coin.private_channel.to_dense().tolist()
     (Guarantee(gamma=3), [[0.75, 0.25], [0.25, 0.75]])
     """
 
@@ -54,7 +54,14 @@ class Retention(Mechanism):
     summary = "columns one by one, numbers stay numbers (OLAP)"
     options = (
         KEEP,
-        Option("replace", "uniform or identity, or one a column", str, beside=True, needed=False),
+        Option(
+            "replace",
+            "uniform or identity, or one a column",
+            str,
+            beside=True,
+            needed=False,
+            read=lambda given: each_or_all("--replace", given) if isinstance(given, str) else given,
+        ),
     )
     domain: Domain
     keep: Keep  # one for all or one a private column; kept as multiples of 2^-32
@@ -79,33 +86,23 @@ class Retention(Mechanism):
         check_cells(cls.name, domain)
         if not math.isfinite(guarantee.gamma):
             raise ParameterError("gamma must be finite; an unperturbed release needs no mechanism")
-        mechanism = cls(domain, _shared_keep(guarantee, domain.private, replace), replace)
-        check_kept(mechanism, guarantee)
-        return mechanism
-
-    @classmethod
-    def parsed(cls, given: Mapping[str, Any]) -> dict[str, Any]:
-        found = dict(given)
-        if "keep" in found:
-            found["keep"] = keep_of(found["keep"])
-        if isinstance(found.get("replace"), str):
-            found["replace"] = each_or_all("--replace", found["replace"])
-        return found
+        keep = _shared_keep(guarantee, domain.private, replace)
+        return check_kept(cls(domain, keep, replace), guarantee)
 
     @cached_property
     def columns(self) -> tuple[Replaced, ...]:
         """How each private column is replaced."""
         assert isinstance(self.keep, tuple) and isinstance(self.replace, tuple)
         return tuple(
-            Replaced(attribute.size, Fraction(keep), law)
-            for attribute, keep, law in zip(
+            Replaced(attribute.size, Fraction(keep), drawn)
+            for attribute, keep, drawn in zip(
                 self.domain.private, self.keep, self.replace, strict=True
             )
         )
 
-    @cached_property
+    @by_parameters
     def needs_all_rows(self) -> bool:
-        return any(column.law == "identity" for column in self.columns)
+        return any(column.drawn == "identity" for column in self.columns)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -115,13 +112,13 @@ class Retention(Mechanism):
     def private_channel(self) -> Product:
         return Product.of(*(column.channel for column in self.columns))
 
-    @cached_property
+    @by_parameters
     def caveats(self) -> tuple[str, ...]:
         caveats = []
         for attribute, column in zip(self.domain.private, self.columns, strict=True):
             if column.size > 1 and column.keep == 1:
                 caveats.append(f"'{attribute.name}' is kept as it is: nothing is promised about it")
-            elif column.law == "identity":
+            elif column.drawn == "identity":
                 caveats.append(
                     f"'{attribute.name}' is replaced by its own distribution: a value that few "
                     "people hold is almost "
@@ -135,23 +132,28 @@ class Retention(Mechanism):
         return tuple(caveats)
 
     def parameters(self) -> dict[str, Any]:
-        names = self.domain.private.names
+        named = dict(zip(self.domain.private.names, self.columns, strict=True))
         return {
-            "keep": {
-                name: str(column.keep) for name, column in zip(names, self.columns, strict=True)
-            },
+            "keep": {name: str(column.keep) for name, column in named.items()},
             "replace": {
-                name: column.law if isinstance(column.law, str) else list(column.law)
-                for name, column in zip(names, self.columns, strict=True)
+                name: column.drawn if isinstance(column.drawn, str) else list(column.drawn)
+                for name, column in named.items()
             },
         }
 
     @classmethod
     def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
         given = Untrusted(parameters, "the parameters of retention")
-        keep = {name: value.fraction() for name, value in given["keep"].fields().items()}
-        laws = {name: _received_law(law) for name, law in given["replace"].fields().items()}
-        return cls(domain, keep, laws)
+        return cls(
+            domain,
+            {name: value.fraction() for name, value in given["keep"].fields().items()},
+            {
+                name: drawn.word()
+                if isinstance(drawn.value, str)
+                else drawn.numbers(MOST_VALUES, least=0, highest=ONE)
+                for name, drawn in given["replace"].fields().items()
+            },
+        )
 
     def steps(self) -> tuple[Step, ...]:
         return tuple(column.step(place) for place, column in enumerate(self.columns))
@@ -162,35 +164,35 @@ class Retention(Mechanism):
             return super().randomise(columns, rng)
         return tuple(
             column.replaced(codes, rng)
-            if column.law == "identity"
+            if column.drawn == "identity"
             else run_steps([replace(step, columns=(0,), reports=(0,))], (codes,), rng)[0]
-            for column, step, codes in zip(self.columns, self._steps, columns, strict=True)
+            for column, step, codes in zip(self.columns, steps_of(self), columns, strict=True)
         )
 
 
 @dataclass(frozen=True)
 class Replaced:
-    """How one column is replaced: kept with `keep`, else drawn from `law` ("uniform", "identity",
-    or weights of sum 2^32).
+    """How one column is replaced: kept with `keep`, else drawn from a distribution: "uniform",
+    "identity" (its own), or weights of sum 2^32.
     """
 
     size: int
     keep: Fraction
-    law: str | tuple[int, ...]
+    drawn: str | tuple[int, ...]
 
     def __post_init__(self) -> None:
-        if not isinstance(self.law, str):
-            check_weights(self.law)
+        if not isinstance(self.drawn, str):
+            check_weights(self.drawn)
 
     @property
     def gamma(self) -> Gamma:
         """That of its step; a column's own distribution may have no mass at a value."""
-        return math.inf if self.law == "identity" and self.size > 1 else self.step(0).gamma
+        return math.inf if self.drawn == "identity" and self.size > 1 else self.step(0).gamma
 
     @property
     def least(self) -> Fraction:
-        """The least mass of the law."""
-        return Fraction(0) if self.law == "identity" else self.step(0).least
+        """The least probability of a value that is drawn."""
+        return Fraction(0) if self.drawn == "identity" else self.step(0).least
 
     def step(self, place: int) -> KeepOrDraw:
         """What a device does to the column at this place."""
@@ -199,14 +201,15 @@ class Replaced:
             reports=(place,),
             size=self.size,
             keep=int(self.keep * ONE),
-            weights=None if isinstance(self.law, str) else self.law,
+            weights=None if isinstance(self.drawn, str) else self.drawn,
         )
 
     @property
     def channel(self) -> Retain:
-        if self.law == "identity":
+        if self.drawn == "identity":
             return Retain(float(self.keep), (OwnLaw(self.size),))
-        masses = None if isinstance(self.law, str) else np.array(self.law, dtype=np.float64) / ONE
+        stated = not isinstance(self.drawn, str)
+        masses = np.array(self.drawn, dtype=np.float64) / ONE if stated else None
         return Retain(float(self.keep), (Law(self.size, masses),))
 
     def replaced(self, column: Codes | Bits, rng: Keystream) -> Codes:
@@ -219,108 +222,167 @@ class Replaced:
         return reports
 
 
-def _received_law(law: Untrusted) -> Replacement:
-    return (
-        law.word() if isinstance(law.value, str) else law.numbers(MOST_VALUES, least=0, highest=ONE)
+@checked
+@dataclass(frozen=True, repr=False)
+class Permuting(Mechanism):
+    """Each value stays with probability keep_j; those that do not are dealt out again among the
+    rows that gave them up.
+
+    Agrawal, Srikant and Thomas 2005: identity replacement without chance in the single column,
+    whose counts are exactly those of the truth. A data owner's method: it needs all rows.
+
+    >>> from sfumato.domain import Category
+    >>> Permuting(Domain((Category("coin", ("heads", "tails")),)), keep=0.5).guarantee
+    Guarantee(gamma=inf)
+    """
+
+    name = "permuting"
+    summary = "an owner's method: values change places, column by column; no guarantee"
+    options = (KEEP,)
+    promises = False
+    needs_all_rows = True
+    caveats = (
+        "permuting promises no gamma: a value that few people hold stays in the table, and whoever "
+        "is known to hold it is found again with the probability keep",
+        "every column on its own is published as it is; only the links between columns are blurred",
     )
+    domain: Domain
+    keep: Keep  # one for all or one a private column; kept as multiples of 2^-32
+
+    def __post_init__(self) -> None:
+        check_cells(self.name, self.domain)
+        object.__setattr__(self, "keep", thresholds(self.domain.private, self.keep))
+
+    @classmethod
+    def promising(cls, guarantee: Guarantee, domain: Domain) -> NoReturn:
+        raise PrivacyError(
+            "permuting promises no gamma: every value that is published was someone's, and a rare "
+            "one still points to its owner",
+            hint="use gamma-diagonal or retention for a guarantee, or state the keep yourself",
+        )
+
+    @property
+    def keeps(self) -> tuple[Fraction, ...]:
+        """The keep of each private column."""
+        assert isinstance(self.keep, tuple)
+        return self.keep
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee(math.inf)
+
+    @cached_property
+    def private_channel(self) -> Product:
+        pairs = zip(self.domain.private.shape, self.keeps, strict=True)
+        return Product.of(
+            *(Retain(float(keep), (OwnLaw(size, permuted=True),)) for size, keep in pairs)
+        )
+
+    def parameters(self) -> dict[str, Any]:
+        return {"keep": dict(zip(self.domain.private.names, map(str, self.keeps), strict=True))}
+
+    @classmethod
+    def from_parameters(cls, domain: Domain, parameters: Mapping[str, Any]) -> Self:
+        keep = Untrusted(parameters, "the parameters of permuting")["keep"].fields()
+        return cls(domain, {name: value.fraction() for name, value in keep.items()})
+
+    def randomise(self, columns: Columns, rng: Keystream) -> Columns:
+        found = []
+        for keep, codes in zip(self.keeps, codes_of(columns), strict=True):
+            rows = np.flatnonzero(~rng.chance(int(keep * ONE), 32, len(codes)))
+            reports = codes.copy()
+            reports[rows] = codes[rows[rng.permutation(len(rows))]]
+            found.append(reports)
+        return tuple(found)
 
 
 def thresholds(private: Domain, keep: Keep) -> tuple[Fraction, ...]:
     """One keep a private column, as multiples of 2^-32 rounded down."""
-    if isinstance(keep, Mapping):
-        keep = _in_order(private, "keep", keep)
-    elif not isinstance(keep, Sequence):
+    if not isinstance(keep, Mapping | Sequence):
         return (threshold("keep", keep),) * len(private)
-    if len(keep) != len(private):
-        raise ParameterError(
-            f"{len(keep)} keeps for {len(private)} private columns; give one, or one a column"
-        )
-    return tuple(
-        threshold(f"keep of '{name}'", value)
-        for name, value in zip(private.names, keep, strict=True)
-    )
+    listed = _listed(private, "keep", keep)
+    pairs = zip(private.names, listed, strict=True)
+    return tuple(threshold(f"keep of '{name}'", value) for name, value in pairs)
 
 
 def _replacements(private: Domain, replace: Any) -> tuple[str | tuple[int, ...], ...]:
-    if isinstance(replace, Mapping):
-        replace = _in_order(private, "replacement", replace, default="uniform")
-    elif isinstance(replace, str) or not isinstance(replace, tuple):
+    """What is drawn for each private column: by its word, or as weights of sum 2^32."""
+    if isinstance(replace, str) or not isinstance(replace, tuple | Mapping):
         replace = (replace,) * len(private)
-    if len(replace) != len(private):
-        raise ParameterError(
-            f"{len(replace)} replacements for {len(private)} private columns; give one, or one a "
-            "column"
-        )
-    return tuple(
-        _law(attribute.name, attribute.size, law)
-        for attribute, law in zip(private, replace, strict=True)
-    )
-
-
-def _law(name: str, size: int, law: Replacement) -> str | tuple[int, ...]:
-    if isinstance(law, str):
-        if law not in LAWS:
+    found: list[str | tuple[int, ...]] = []
+    listed = _listed(private, "replacement", replace, default="uniform")
+    for attribute, drawn in zip(private, listed, strict=True):
+        if isinstance(drawn, str):
+            if drawn not in REPLACEMENTS:
+                raise ParameterError(
+                    f"'{attribute.name}' cannot be replaced by '{drawn}'; use uniform, identity or "
+                    "a list of weights",
+                    hint=near_miss(drawn, REPLACEMENTS),
+                )
+            found.append(drawn)
+            continue
+        try:
+            weights = np.asarray(drawn, dtype=np.float64)
+        except (TypeError, ValueError):
             raise ParameterError(
-                f"'{name}' cannot be replaced by '{law}'; use uniform, identity or a list of "
-                "weights",
-                hint=near_miss(law, LAWS),
+                f"'{attribute.name}' cannot be replaced by a {type(drawn).__name__} that holds no "
+                "weights; use uniform, identity or a list of weights"
+            ) from None
+        if weights.shape != (attribute.size,):
+            raise ParameterError(
+                f"{weights.size} weights are given for '{attribute.name}'; the column has "
+                f"{attribute.size} values"
             )
-        return law
-    try:
-        weights = np.asarray(law, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ParameterError(
-            f"'{name}' cannot be replaced by a {type(law).__name__} that holds no weights; use "
-            "uniform, identity or a list of weights"
-        ) from None
-    if weights.shape != (size,):
-        raise ParameterError(
-            f"the law of '{name}' has {weights.size} weights; the column has {size} values"
-        )
-    if not np.isfinite(weights).all() or weights.min() < 0 or weights.max() <= 0:
-        raise ParameterError(
-            f"the law of '{name}' must be weights that are not negative, some of them above 0"
-        )
-    return tuple(integer_weights(weights).tolist())
+        if not np.isfinite(weights).all() or weights.min() < 0 or weights.max() <= 0:
+            raise ParameterError(
+                f"what replaces '{attribute.name}' must be weights that are not negative, some of "
+                "them above 0"
+            )
+        found.append(tuple(integer_weights(weights).tolist()))
+    return tuple(found)
 
 
-def _in_order(
-    private: Domain, what: str, values: Mapping[str, Any], default: Any = None
-) -> list[Any]:
-    for name in values:
-        private.index(name)
-    missing = [name for name in private.names if name not in values]
-    if missing and default is None:
+def _listed(private: Domain, what: str, given: Any, default: Any = None) -> Sequence[Any]:
+    """One value for each private column, of a mapping by their names or a list of as many."""
+    if isinstance(given, Mapping):
+        for name in given:
+            private.index(name)
+        missing = [name for name in private.names if name not in given]
+        if missing and default is None:
+            raise ParameterError(
+                f"no {what} for column '{missing[0]}'; give one for each private column"
+            )
+        return [given.get(name, default) for name in private.names]
+    if len(given) != len(private):
         raise ParameterError(
-            f"no {what} for column '{missing[0]}'; give one for each private column"
+            f"{len(given)} {what}s for {len(private)} private columns; give one, or one a column"
         )
-    return [values.get(name, default) for name in private.names]
+    listed: Sequence[Any] = given
+    return listed
 
 
 def _shared_keep(
     guarantee: Guarantee, private: Domain, replacement: Replacement
 ) -> tuple[Fraction, ...]:
-    """The largest keeps, in steps of 2^-32, with γ_j = γ^(1/k) whose exact product is
-    not above γ.
+    """The largest keeps, in steps of 2^-32, with γ_j = γ^(1/k) whose exact product is not above γ:
+    keep = g·b / (g·b + 1) with g = γ_j - 1 and b the least mass of what is drawn.
     """
-    shares = max(1, sum(attribute.size > 1 for attribute in private))
-    excess = Fraction(math.expm1(guarantee.epsilon / shares))
-    laws = _replacements(private, replacement)
-    columns = [
-        Replaced(attribute.size, Fraction(1, 2), law)
-        for attribute, law in zip(private, laws, strict=True)
-    ]
-    counts = [
-        _keep_count(name, column, excess)
-        for name, column in zip(private.names, columns, strict=True)
-    ]
+    excess = math.expm1(guarantee.epsilon / max(1, sum(each.size > 1 for each in private)))
+    pairs = zip(private, _replacements(private, replacement), strict=True)
+    columns = [Replaced(attribute.size, Fraction(1, 2), drawn) for attribute, drawn in pairs]
+    counts = []
+    for name, column in zip(private.names, columns, strict=True):
+        if column.least == 0:
+            raise PrivacyError(
+                f"some value of '{name}' is never drawn, so reporting it would prove it; give "
+                "each a weight"
+            )
+        share = Fraction(excess) * column.least
+        counts.append(math.floor(share / (share + 1) * ONE))
     while min(counts) > 0:
         keeps = tuple(Fraction(count, ONE) for count in counts)
-        gammas = (
-            Fraction(replace(column, keep=keep).gamma)
-            for column, keep in zip(columns, keeps, strict=True)
-        )
-        if math.prod(gammas) <= guarantee.gamma:
+        kept = (replace(column, keep=keep) for column, keep in zip(columns, keeps, strict=True))
+        if math.prod(Fraction(column.gamma) for column in kept) <= guarantee.gamma:
             return keeps
         counts = [count - 1 for count in counts]
     raise PrivacyError(
@@ -328,16 +390,3 @@ def _shared_keep(
         "under this guarantee",
         hint="use fewer columns, coarser numbers or a larger gamma",
     )
-
-
-def _keep_count(name: str, column: Replaced, excess: Fraction) -> int:
-    """keep = g·b / (g·b + 1) with g = γ_j - 1 and b the least mass, in units of 2^-32
-    rounded down.
-    """
-    if column.least == 0:
-        raise PrivacyError(
-            f"the law of '{name}' never draws some value, so reporting it would prove it; give "
-            "each a weight"
-        )
-    share = excess * column.least
-    return math.floor(share / (share + 1) * ONE)

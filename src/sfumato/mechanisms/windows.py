@@ -20,7 +20,15 @@ from sfumato.channels.questionnaire_channel import Question, Questions, System
 from sfumato.channels.window import Shape, standing_below
 from sfumato.domain import Attribute, Category, Cells, Columns, Domain, Numeric
 from sfumato.errors import ParameterError, SchemaError, Unanswerable, listing
-from sfumato.mechanisms.base import Mechanism, Within, check_kept, every_cell, is_public, safe_log
+from sfumato.mechanisms.base import (
+    Mechanism,
+    Within,
+    by_parameters,
+    check_kept,
+    every_cell,
+    is_public,
+    safe_log,
+)
 from sfumato.mechanisms.limits import FINENESS
 from sfumato.mechanisms.question_choice import free_column, whole_weights
 from sfumato.mechanisms.shares import kary_variance, scattered
@@ -110,7 +118,8 @@ class Windows(Mechanism):
             raise SchemaError(f"{self.name} takes at most {MOST_NUMBERS} columns")
         return tuple(self._private)
 
-    def described(self) -> dict[str, Any]:
+    @by_parameters
+    def details(self) -> Mapping[str, Any]:
         """How wide the windows are, in the numbers of each column."""
         wide = zip(self._columns, self.lengths, strict=True)
         return {
@@ -173,7 +182,7 @@ class Windows(Mechanism):
             for column, length in zip(self._columns, self.lengths, strict=True)
         )
 
-    @cached_property
+    @by_parameters
     def together(self) -> tuple[tuple[str, ...], ...]:
         return tuple((name,) for name in self._private.names)
 
@@ -305,7 +314,7 @@ class Windows(Mechanism):
         wanted = weights @ shares_of(cells[0], shape.values)
         return max(0.0, TYPICAL * float(wanted @ law @ wanted) - scattered(weights, shares))
 
-    @cached_property
+    @by_parameters
     def beyond_prediction(self) -> tuple[str, ...]:
         if not any(isinstance(column, Numeric) for column in self._columns):
             return ()

@@ -22,7 +22,7 @@ from sfumato.channels.questionnaire_channel import Questions
 from sfumato.domain import Cells
 from sfumato.errors import FileError, Unanswerable
 from sfumato.files import OVERWRITE, write_whole, written
-from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.base import Mechanism, spec_of
 from sfumato.mechanisms.registry import from_spec
 from sfumato.model.fitted import answers_of, joins_by_model, model_columns, tallies_of
 from sfumato.model.fitting import ROUGH, SMOOTH, Fit, refitted
@@ -59,7 +59,7 @@ def model_to_dict(model: Model) -> dict[str, Any]:
         "version": VERSION,
         "described": model.describe(),
         "order": model.order,
-        "release": model.mechanism.spec(),
+        "release": spec_of(model.mechanism),
         "counts": _whole_numbers(_counts(model)),
     }
     if model.dense:

@@ -247,7 +247,7 @@ class SampleSizes:
             "by_people": [{"people": n, "relative_error": e} for n, e in self.by_people()],
             "usable": self.usable,
             "remedies": [] if self.usable else self.remedies(),
-            **self.mechanism.described(),
+            **self.mechanism.details,
         }
 
 

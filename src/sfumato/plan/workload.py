@@ -30,12 +30,14 @@ from sfumato.plan.prediction import (
     observed_variance,
     value_count,
 )
+from sfumato.privacy.probability import ONE
 
 OF_NUMBERS = ("ranges", "means", "quantiles")
 PURPOSES = ("itemsets", "pairs", "counts", "ranges", "means", "quantiles", "classes")
 SAMPLED = 16  # itemsets of each length that stand for all
 NAMED = 48  # the same of sets of columns that are named, or those of a class
 BESIDE_PAIRS = 0.1  # the share of single columns beside named pairs, so that each is asked
+SURE = 8.0  # people to be expected at a question for it to be answered by someone at all
 FINE_CELLS = 64  # cells of a number whose mean is predicted
 
 ASSUMPTIONS = (
@@ -286,7 +288,7 @@ class PlanWorkload:
         names = self.domain.private.names
         every = combinations([names.index(a.name) for a in self.columns], length)
         return all(
-            mechanism.tells([names[axis] for axis in axes], people)
+            tells(mechanism, [names[axis] for axis in axes], people)
             for axes in (every if sets is None else sets)
         )
 
@@ -412,7 +414,19 @@ def _chosen(columns: Sequence[Attribute], length: int, rank: int) -> list[Attrib
 
 def _told(mechanism: Mechanism, items: Sequence[Item]) -> bool:
     """Whether reports of enough people would tell these items together without a model."""
-    return mechanism.tells([item.attribute for item in items], math.inf)
+    return tells(mechanism, [item.attribute for item in items], math.inf)
+
+
+def tells(mechanism: Mechanism, names: Sequence[str], people: float) -> bool:
+    """Whether reports of so many people should tell these private columns together by themselves,
+    where otherwise a model would have to: enough are asked about all of them.
+    """
+    if mechanism.asked_sets is None:
+        return len(names) == 1 or not mechanism.joins_by_model
+    enough = max(1 / ONE, SURE / max(people, 1e-9))
+    about = [each for each in mechanism.asked_sets if each.columns >= set(names)]
+    plain = sum(each.share for each in about if not each.folded)
+    return plain >= enough or any(each.folded and each.share >= enough for each in about)
 
 
 def has_mean(mechanism: Mechanism, column: Numeric) -> bool:

@@ -40,7 +40,7 @@ from sfumato.errors import (
     listing,
     near_miss,
 )
-from sfumato.mechanisms.base import Mechanism, rows_of
+from sfumato.mechanisms.base import Mechanism, rows_of, spec_of
 from sfumato.mechanisms.registry import from_spec
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.renderers.html import MOST_LINES
@@ -84,7 +84,7 @@ class Provenance:
         head = {"format": DESCRIPTION_FORMAT, "version": __version__, "release": self.release}
         how = {"secure": self.secure, "copies": self.copies, "shuffled": self.shuffled}
         turn = {} if self.turn is None else {"turn": self.turn.to_dict()}
-        return head | self.mechanism.spec() | how | turn
+        return head | spec_of(self.mechanism) | how | turn
 
     @property
     def unnamed(self) -> Provenance:

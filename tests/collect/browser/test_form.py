@@ -38,11 +38,11 @@ from sfumato.collect.language import LANGUAGES
 from sfumato.domain import Category, Domain
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
+from sfumato.mechanisms.joint import SubsetSelection
 from sfumato.mechanisms.matrix import UserMatrix
 from sfumato.mechanisms.program import Program
 from sfumato.mechanisms.steps import Collide, Kary, Own, Window
 from sfumato.mechanisms.steps.symbol_steps import buckets_of
-from sfumato.mechanisms.subset_selection import SubsetSelection
 from sfumato.privacy.guarantee import Guarantee
 
 pytestmark = pytest.mark.xdist_group("browser")

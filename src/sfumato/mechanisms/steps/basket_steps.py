@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -201,10 +201,20 @@ class CutStep(BasketStep):
         return (pasted, len(items)) if self.sizes is None else (pasted,)
 
     def run_many(self, columns: Columns, rng: Keystream) -> list[Codes | Bits]:
+        """The kept items of every basket at once, by the first steps of a Fisher-Yates shuffle."""
         offsets, items = self.lists(columns)
-        kept = Bits.from_csr(*_cut(offsets, items, self.cutoff, rng), self.universe)
-        pasted = flip_bits(kept, ((SCALE, SCALE - self.insert),) * self.universe, rng)
-        return [pasted, np.diff(offsets)] if self.sizes is None else [pasted]
+        sizes, items = np.diff(offsets), items.copy()
+        kept = np.minimum(rng.below(self.cutoff + 1, len(sizes)).astype(np.int64), sizes)
+        for place in range(int(kept.max(initial=0))):
+            rows = np.flatnonzero(kept > place)
+            here = offsets[rows] + place
+            chosen = here + rng.below_each(sizes[rows] - place)
+            items[here], items[chosen] = items[chosen], items[here]
+        ends = np.concatenate([[0], np.cumsum(kept)])
+        items = items[np.repeat(offsets[:-1] - ends[:-1], kept) + np.arange(ends[-1])]
+        baskets = Bits.from_csr(ends, items, self.universe)
+        pasted = flip_bits(baskets, ((SCALE, SCALE - self.insert),) * self.universe, rng)
+        return [pasted, sizes] if self.sizes is None else [pasted]
 
     def truthful(self, values: Sequence[Value]) -> Fraction:
         size, insert = len(self.held(values)), Fraction(self.insert, SCALE)
@@ -417,23 +427,6 @@ def basket_gamma(cutoff: int, insert: Fraction, universe: int) -> Gamma:
     )
 
 
-def _cut(
-    offsets: NDArray[np.int64], items: NDArray[np.int32], cutoff: int, rng: Keystream
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """The kept items of each basket: as many as drawn, by the first steps of a Fisher–Yates shuffle
-    of every basket at once.
-    """
-    sizes, items = np.diff(offsets), items.copy()
-    kept = np.minimum(rng.below(cutoff + 1, len(sizes)).astype(np.int64), sizes)
-    for place in range(int(kept.max(initial=0))):
-        rows = np.flatnonzero(kept > place)
-        here = offsets[rows] + place
-        chosen = here + rng.below_each(sizes[rows] - place)
-        items[here], items[chosen] = items[chosen], items[here]
-    ends = np.concatenate([[0], np.cumsum(kept)])
-    return ends, items[np.repeat(offsets[:-1] - ends[:-1], kept) + np.arange(ends[-1])]
-
-
 def flip_bits(bits: Bits, keeps: Rows, rng: Keystream) -> Bits:
     """The baskets with every bit kept with its item's probability, `keeps[item]` = (of a one, of a
     zero) in 65,536ths, else flipped.
@@ -447,44 +440,29 @@ def flip_bits(bits: Bits, keeps: Rows, rng: Keystream) -> Bits:
     words = np.empty_like(bits.words)
     buffer = np.empty((PLANES + 2) * WIDE_CHUNK, dtype=np.uint64)
     source, target, width = bits.words.reshape(-1), words.reshape(-1), bits.words.shape[1]
-    for first, last, ones, zeros in _runs(flips):
+    # Neighbouring items with the same thresholds, whose words lie side by side.
+    firsts = np.flatnonzero(np.any(flips != np.roll(flips, 1, axis=0), axis=1)).tolist()
+    firsts = [0, *(first for first in firsts if first)]
+    for first, last in zip(firsts, [*firsts[1:], len(flips)], strict=True):
+        ones, zeros = flips[first].tolist()
+        lowest = min(_lowest_bit(ones), _lowest_bit(zeros))
         for start in range(first * width, last * width, WIDE_CHUNK):
             part = slice(start, min(start + WIDE_CHUNK, last * width))
-            _flip_words(source[part], target[part], (ones, zeros), buffer, rng)
+            count = part.stop - start
+            planes = buffer[: (PLANES - lowest) * count].reshape(-1, count)
+            rng.fill(planes)
+            flipped = buffer[PLANES * WIDE_CHUNK :][:count]
+            _below(planes, zeros, lowest, flipped)
+            if ones != zeros:
+                of_ones = buffer[(PLANES + 1) * WIDE_CHUNK :][:count]
+                _below(planes, ones, lowest, of_ones)
+                of_ones ^= flipped
+                of_ones &= source[part]
+                flipped ^= of_ones
+            np.bitwise_xor(source[part], flipped, out=target[part])
     if bits.rows % WORD_BITS:
         words[:, -1] &= np.uint64((1 << bits.rows % WORD_BITS) - 1)
     return Bits(words, bits.rows)
-
-
-def _runs(flips: NDArray[np.int64]) -> Iterator[tuple[int, int, int, int]]:
-    """Neighbouring items with the same thresholds, whose words lie side by side: first, last + 1,
-    of ones, of zeros.
-    """
-    starts = np.flatnonzero(np.any(flips != np.roll(flips, 1, axis=0), axis=1)).tolist()
-    starts = [0, *(start for start in starts if start)]
-    for first, last in zip(starts, [*starts[1:], len(flips)], strict=True):
-        yield first, last, int(flips[first, 0]), int(flips[first, 1])
-
-
-def _flip_words(
-    source: NDArray[np.uint64],
-    target: NDArray[np.uint64],
-    flips: tuple[int, int],
-    buffer: NDArray[np.uint64],
-    rng: Keystream,
-) -> None:
-    count, lowest = len(source), min(map(_lowest_bit, flips))
-    planes = buffer[: (PLANES - lowest) * count].reshape(-1, count)
-    rng.fill(planes)
-    flipped = buffer[PLANES * WIDE_CHUNK :][:count]
-    _below(planes, flips[1], lowest, flipped)
-    if flips[0] != flips[1]:
-        of_ones = buffer[(PLANES + 1) * WIDE_CHUNK :][:count]
-        _below(planes, flips[0], lowest, of_ones)
-        of_ones ^= flipped
-        of_ones &= source
-        flipped ^= of_ones
-    np.bitwise_xor(source, flipped, out=target)
 
 
 def _below(

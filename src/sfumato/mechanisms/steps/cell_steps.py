@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,7 +13,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.domain import Codes, Columns, code_dtype, codes_of
+from sfumato.domain import Codes, Columns, code_dtype
 from sfumato.mechanisms.limits import CHUNK, LARGEST, LOOKUP
 from sfumato.mechanisms.steps.draws import Draws
 from sfumato.mechanisms.steps.step import (
@@ -115,24 +114,16 @@ class Diagonal(CodesStep):
         kept = np.flatnonzero(drawn >= self.cells * self.scale)
         if self.scale > 1:
             drawn = drawn // drawn.dtype.type(self.scale)
-        for record, report, column in zip(records, reports, self._decoded(drawn), strict=True):
-            report[:] = column
-            report[kept] = record[kept]
-
-    def _decoded(self, drawn: Codes) -> list[Codes]:
-        """The columns' codes of joint cells; a cell beyond the last stands for any (its record is
-        kept).
-        """
-        if self._tables is not None:
-            return [np.take(table, drawn, mode="clip") for table in self._tables]
-        columns: list[Codes] = []
-        for size in reversed(self.sizes):
-            columns.append(drawn % drawn.dtype.type(size))
-            drawn = drawn // drawn.dtype.type(size)
-        return columns[::-1]
+        for place in reversed(range(len(records))):
+            if self._tables is not None:  # beyond the last cell the record is kept
+                reports[place][:] = np.take(self._tables[place], drawn, mode="clip")
+            else:
+                drawn, reports[place][:] = np.divmod(drawn, drawn.dtype.type(self.sizes[place]))
+            reports[place][kept] = records[place][kept]
 
     @cached_property
     def _tables(self) -> list[Codes] | None:
+        """The codes of each cell, column by column, of few: twice as fast as dividing."""
         if self.cells > LOOKUP:
             return None
         codes = np.unravel_index(np.arange(self.cells), self.sizes)
@@ -358,230 +349,23 @@ class TableStep(CodesStep):
 
     @cached_property
     def _ends(self) -> NDArray[np.uint64]:
-        return row_ends(np.array(self.weights, dtype=np.uint64))
+        """Where the weights of each record end: record after record, one behind the other."""
+        ends = np.cumsum(np.array(self.weights, dtype=np.uint64), axis=1, dtype=np.uint64)
+        return (ends + np.arange(self.cells, dtype=np.uint64)[:, None] * np.uint64(ONE)).ravel()
 
     def _draw(self, records: list[Codes], reports: list[Codes], rng: Keystream) -> None:
-        drawn = pick_each(self._ends, joint_codes(tuple(records), self.sizes), rng)
+        cells = joint_codes(tuple(records), self.sizes)
+        words = cells.astype(np.uint64) * np.uint64(ONE) + rng.uint32(len(cells))
+        order = np.argsort(cells.astype(np.uint16), kind="stable")  # what is near stays in cache
+        drawn = np.empty(len(cells), dtype=np.intp)
+        drawn[order] = np.searchsorted(self._ends, words[order], side="right")
+        drawn -= cells * self.cells
         for report, code in zip(reports, np.unravel_index(drawn, self.sizes), strict=True):
             report[:] = code
 
     def truthful(self, values: Sequence[Value]) -> Fraction:
         cell = joint(self.sizes, values)
         return Fraction(self.weights[cell][cell], ONE)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Answered(Action):
-    """A step whose truth is one of a few answers: the cell of its columns, or what a public map
-    makes of it.
-
-    Where `starts` are stated, the cells of a column are runs of its codes, each from its start on.
-    """
-
-    sizes: Ints
-    answers: int
-    map: Ints | None = None
-    starts: Rows | None = None  # a row a column, ascending from 0
-
-    def __post_init__(self) -> None:
-        self.check_columns()
-        self.check(
-            self.starts is None or self._starts_fit(self.starts),
-            "cells that do not fit its columns",
-            "give each column the codes at which its cells start, ascending from 0",
-        )
-        fits = (
-            self.cells == self.answers
-            if self.map is None
-            else len(self.map) == self.cells and max(self.map) < self.answers
-        )
-        self.check(
-            fits,
-            f"{self.answers} answers and a map that do not fit its columns",
-            f"map each of the {shown(self.cells)} cells to an answer, or leave the map out",
-        )
-
-    def _starts_fit(self, starts: Rows) -> bool:
-        return len(starts) == len(self.sizes) and all(
-            row[:1] == (0,) and list(row) == sorted(set(row)) and row[-1] < size
-            for row, size in zip(starts, self.sizes, strict=True)
-        )
-
-    @property
-    def _cells(self) -> Ints:
-        """How many cells each column has."""
-        return self.sizes if self.starts is None else tuple(map(len, self.starts))
-
-    @property
-    def cells(self) -> int:
-        """How many cells its columns have together."""
-        return math.prod(self._cells)
-
-    @property
-    def inputs(self) -> tuple[Column, ...]:
-        return tuple(map(Column, self.sizes))
-
-    @property
-    def work(self) -> int:
-        starts = sum(map(len, self.starts or ()))
-        return len(self.sizes) ** 2 + self.cells + len(self.map or ()) + starts
-
-    @property
-    def possible(self) -> int:
-        """How many answers can be true."""
-        return len(set(self.map)) if self.map is not None else self.answers
-
-    def truth(self, values: Sequence[Value]) -> int:
-        """The answer that is true of this record."""
-        if self.starts is not None:
-            pairs = zip(self.starts, values, strict=True)
-            values = [bisect_right(row, value) - 1 for row, value in pairs]
-        cell = joint(self._cells, values)
-        return cell if self.map is None else self.map[cell]
-
-    def truths(self, columns: Columns) -> NDArray[np.intp]:
-        """The answers that are true of many records."""
-        if self.starts is not None:
-            pairs = zip(self.starts, codes_of(columns), strict=True)
-            columns = tuple(np.searchsorted(row, codes, side="right") - 1 for row, codes in pairs)
-        cells = joint_codes(columns, self._cells)
-        return cells if self.map is None else self._mapped[cells]
-
-    @cached_property
-    def _mapped(self) -> NDArray[np.intp]:
-        return np.array(self.map, dtype=np.intp)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Kary(Answered):
-    """The true answer with weight a, any other with weight b (k-ary randomised response).
-
-    >>> Kary(columns=(0,), reports=(0,), sizes=(2,), answers=2, a=3, b=1).gamma
-    Fraction(3, 1)
-    """
-
-    kind = "kary"
-    a: int
-    b: int
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_weights(self, self.a, self.b, self.total)
-
-    @property
-    def outputs(self) -> tuple[Column, ...]:
-        return (Column(self.answers),)
-
-    @property
-    def total(self) -> int:
-        """The weights of all answers together."""
-        return self.a + self.b * (self.answers - 1)
-
-    @property
-    def gamma(self) -> Gamma:
-        return Fraction(self.a, self.b) if self.possible > 1 else Fraction(1)
-
-    def run(self, values: Sequence[Value], draws: Draws) -> tuple[Value, ...]:
-        drawn, true = draws.below(self.total), self.truth(values)
-        if drawn < self.a:
-            return (true,)
-        return ((true + 1 + (drawn - self.a) // self.b) % self.answers,)
-
-    def run_many(self, columns: Columns, rng: Keystream) -> list[Codes]:
-        drawn = rng.below(self.total, len(columns[0])).astype(np.int64)
-        moved = np.where(drawn < self.a, 0, 1 + (drawn - self.a) // self.b)
-        return [(self.truths(columns) + moved) % self.answers]
-
-    def truthful(self, values: Sequence[Value]) -> Fraction:
-        return Fraction(self.a, self.total)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Own(Answered):
-    """One symbol: each of the true answer's own with weight a, any other with weight b (Hadamard
-    response, where the own symbols are half of a block).
-
-    >>> pair = Own(columns=(0,), reports=(0,), sizes=(2,), answers=2, symbols=4,
-    ...            own=((0, 1), (0, 2)), a=3, b=1)
-    >>> pair.gamma, pair.truthful([0])
-    (Fraction(3, 1), Fraction(3, 4))
-    """
-
-    kind = "own"
-    symbols: int
-    own: Rows  # a row an answer: its symbols, ascending, as many for each
-    a: int
-    b: int
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        fits = len(self.own) == self.answers and all(
-            len(row) == len(self.own[0]) >= 1
-            and list(row) == sorted(set(row))
-            and row[-1] < self.symbols
-            for row in self.own
-        )
-        self.check(
-            fits,
-            "symbols that do not fit its answers",
-            f"give each of the {self.answers} answers as many, ascending, below {self.symbols}",
-        )
-        check_weights(self, self.a, self.b, self._total)
-
-    @property
-    def outputs(self) -> tuple[Column, ...]:
-        return (Column(self.symbols, shows="set"),)
-
-    @property
-    def work(self) -> int:
-        return super().work + sum(map(len, self.own))
-
-    @property
-    def _lifted(self) -> int:
-        return len(self.own[0]) * (self.a - self.b)
-
-    @property
-    def _total(self) -> int:
-        return self._lifted + self.symbols * self.b
-
-    @property
-    def gamma(self) -> Gamma:
-        true = range(self.answers) if self.map is None else self.map
-        apart = len({self.own[answer] for answer in true}) > 1
-        return Fraction(self.a, self.b) if apart else Fraction(1)
-
-    def run(self, values: Sequence[Value], draws: Draws) -> tuple[Value, ...]:
-        drawn, own = draws.below(self._total), self.own[self.truth(values)]
-        rest = drawn - self._lifted
-        return (own[drawn // (self.a - self.b)] if rest < 0 else rest // self.b,)
-
-    def run_many(self, columns: Columns, rng: Keystream) -> list[Codes]:
-        drawn = rng.below(self._total, len(columns[0])).astype(np.int64)
-        reported = (drawn - self._lifted) // self.b
-        own = np.flatnonzero(drawn < self._lifted)
-        true = self.truths(columns)[own]
-        reported[own] = self._owned[true, drawn[own] // (self.a - self.b)]
-        return [reported]
-
-    @cached_property
-    def _owned(self) -> NDArray[np.int64]:  # (answers, own symbols of each)
-        return np.array(self.own, dtype=np.int64)
-
-    def truthful(self, values: Sequence[Value]) -> Fraction:
-        return Fraction(len(self.own[0]) * self.a, self._total)
-
-
-def row_ends(weights: NDArray[np.uint64]) -> NDArray[np.uint64]:  # (rows, values) -> (rows·values,)
-    """Where the weights of each row, of sum 2^32, end: row after row, one behind the other."""
-    starts = np.arange(len(weights), dtype=np.uint64)[:, None] * np.uint64(ONE)
-    return (np.cumsum(weights, axis=1, dtype=np.uint64) + starts).ravel()
-
-
-def pick_each(ends: NDArray[np.uint64], rows: NDArray[np.intp], rng: Keystream) -> NDArray[np.intp]:
-    """A place by the weights of each one's row, whose `row_ends` these are."""
-    values = len(ends) // int(ends[-1] >> np.uint64(32))
-    words = rows.astype(np.uint64) * np.uint64(ONE) + rng.uint32(len(rows))
-    return np.searchsorted(ends, words, side="right") - rows * values
 
 
 def check_weights(step: Step, a: int, b: int, total: int) -> None:

@@ -81,17 +81,14 @@ class Draws(Unrepeated):
                 f"cannot draw an integer below {bound}; the bound must lie between 1 and 2^64"
             )
         if bound <= 1 << 24:
-            return self._multiply_shift(bound, 16 if bound <= 1 << 8 else 32)
+            bits = 16 if bound <= 1 << 8 else 32
+            while (product := self.word(bits) * bound) % (1 << bits) < (1 << bits) % bound:
+                pass
+            return product >> bits
         mask, bits = (1 << (bound - 1).bit_length()) - 1, 32 if bound <= 1 << 32 else 64
         while (drawn := self.word(bits) & mask) >= bound:
             pass
         return drawn
-
-    def _multiply_shift(self, bound: int, bits: int) -> int:
-        while True:
-            product = self.word(bits) * bound
-            if product % (1 << bits) >= (1 << bits) % bound:
-                return product >> bits
 
     def chance(self, threshold: int, bits: int) -> bool:
         """True with probability threshold / 2^bits; what is certain draws nothing."""

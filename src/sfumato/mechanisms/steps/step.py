@@ -288,11 +288,6 @@ def _whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _as_whole(value: Any) -> Any:
-    """A number of JSON as JavaScript reads it: 3.0 is 3."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
 def _plain(value: Any) -> Any:
     """Tuples as lists, steps as their data."""
     if isinstance(value, tuple):
@@ -301,7 +296,8 @@ def _plain(value: Any) -> Any:
 
 
 def _read(kind: str, name: str, hint: Any, value: Any) -> Any:
-    value = _as_whole(value)
+    if isinstance(value, float) and value.is_integer():  # as JavaScript reads it: 3.0 is 3
+        value = int(value)
     if hint == Big and isinstance(value, str) and DIGITS.fullmatch(value):
         return int(value)
     if hint in (int, int | None) and _whole(value) and 0 <= value < LARGEST:
