@@ -18,8 +18,8 @@ from sfumato.errors import EstimationError
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mine.cube import query
-from sfumato.mine.frequency import EDGES, Candidates, Prior
 from sfumato.mine.itemsets import frequent_itemsets
+from sfumato.mine.search import EDGES, Candidates, Prior
 from sfumato.randomness import seeded
 from sfumato.release import Exact, perturb
 from sfumato.table import Table
@@ -147,9 +147,9 @@ def test_what_a_query_refuses_is_no_finding() -> None:
         query(release, "SELECT COUNT(*) FROM t WHERE a = 'yes' AND b = 'yes'")
     found = frequent_itemsets(release, 0.01)
     assert len(found) == 0 and found.left_out > 0
-    assert found.untold == 2 and sentence.search(str(found.lost))
+    assert found.lost.length == 2 and sentence.search(str(found.lost))
     papers = frequent_itemsets(release, 0.01, prune_errors=0, max_length=2)
-    assert len(papers) and papers.untold is None, "whoever asks for the papers' search has it"
+    assert len(papers) and papers.lost is None, "whoever asks for the papers' search has it"
 
 
 def test_every_finding_could_be_asked_for() -> None:

@@ -372,7 +372,7 @@ def test_threshold_survivors_include_what_is_reported() -> None:
     for level in (None, 0.01, 0.5, 0.99):
         threshold = Threshold(0.1, level=level, prune_errors=0)
         none = np.zeros((500, 1), np.int32)
-        tier = Tier(none, none, measured, np.ones(500))
+        tier = Tier(none, none, measured, None)
         likely = threshold.probability(tier, 150)
         assert (threshold.survives(measured, 150) | ~threshold.reports(tier, 150, likely)).all()
 
@@ -388,11 +388,11 @@ def test_a_length_of_which_reports_say_nothing_ends_the_search():
     asked = Guarantee(19)
     release = perturb(Table(domain, (bits,)), CutAndPaste.promising(asked, domain), seeded(1))
     found = frequent_itemsets(release, 0.02)
-    assert found.untold == 3 and max(found.by_length()) == 2
+    assert found.lost.length == 3 and max(found.by_length()) == 2
     errors = [tier.measured.stderr / found.rows for tier in found.kept.tiers]
     assert all(np.median(error) < 0.5 for error in errors)
     exact = frequent_itemsets(Exact(Table(domain, (bits,))), 0.02)
-    assert exact.untold is None
+    assert exact.lost is None
 
 
 def test_items_are_called_by_their_names():

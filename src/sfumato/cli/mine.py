@@ -180,8 +180,8 @@ class Listing(Options):
             "false_discovery_rate": found.false_discoveries,
             "itemsets": found.to_dicts(by="support" if self.sort == "support" else None),
         }
-        if found.untold is not None:
-            result["untold"] = found.untold
+        if found.lost is not None:
+            result["untold"] = found.lost.length
         if implied is not None:
             result["rules"] = self.ordered(implied).to_dicts()
         if errors is not None:

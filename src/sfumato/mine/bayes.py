@@ -201,20 +201,18 @@ def class_distributions(
     known.
     """
     everyone = (feature.counts + 1) / (feature.counts.sum() + feature.size)
-    learned = [_smoothed(table, place, everyone, smoothing) for place in range(table.cells[1].size)]
-    return np.array([shares for shares, _ in learned]), np.array([errors for _, errors in learned])
-
-
-def _smoothed(
-    table: Estimate, place: int, everyone: Floats, smoothing: float
-) -> tuple[Floats, Floats]:
-    rows = float(table.value[:, place].sum())
-    if rows <= 0:
-        return everyone, np.full(len(everyone), np.nan)
-    added = smoothing * len(everyone) * noise_factor(table, place)
-    shares = (project_simplex(table.value[:, place], rows) + added * everyone) / (rows + added)
-    variance = np.diag(_share_covariance(table, place, sampling=False))
-    return shares, np.sqrt(np.maximum(variance, 0)) * rows / (rows + added)
+    shares, errors = np.empty((2, table.cells[1].size, feature.size))
+    for place in range(len(shares)):
+        counts = table.value[:, place]
+        rows = float(counts.sum())
+        if rows <= 0:
+            shares[place], errors[place] = everyone, np.nan
+            continue
+        added = smoothing * feature.size * noise_factor(table, place)
+        shares[place] = (project_simplex(counts, rows) + added * everyone) / (rows + added)
+        variance = np.diag(_share_covariance(table, place, sampling=False))
+        errors[place] = np.sqrt(np.maximum(variance, 0)) * rows / (rows + added)
+    return shares, errors
 
 
 def noise_factor(table: Estimate, place: int) -> float:

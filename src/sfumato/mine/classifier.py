@@ -17,7 +17,7 @@ from sfumato.domain import Cells
 from sfumato.errors import DataError, EstimationError, ParameterError
 from sfumato.estimation.answer import Answer
 from sfumato.mine import limits
-from sfumato.mine.features import Problem, assigned, attributes_of, likelihoods, read_records
+from sfumato.mine.features import Problem, assigned, plain, read_records
 from sfumato.mine.quality import Quality
 from sfumato.result import Tabular
 from sfumato.table import Table
@@ -109,7 +109,11 @@ class Classifier(ABC, Tabular):
         if not cells:
             return np.repeat(self._from_truths([]), _rows(data), axis=0)
         matrix = isinstance(data, np.ndarray) and data.ndim == 2
-        wanted = self.feature_names_in_.tolist() if matrix else attributes_of(cells)
+        wanted = (
+            self.feature_names_in_.tolist()
+            if matrix
+            else [*dict.fromkeys(part.attribute.name for part in cells)]
+        )
         table = read_records(data, self._domain, wanted)
         if table.provenance is None:
             return self._from_truths(assigned(table, cells))
@@ -140,33 +144,29 @@ class Classifier(ABC, Tabular):
         """How good the classifier is on labelled records; the labels are `y`, or the target column
         of the data.
         """
-        probabilities = self.predict_proba(data)
-        truth = self._labels(data) if y is None else self._codes(y)
+        probabilities, cells = self.predict_proba(data), self._target_cells
+        if y is None:
+            name = cells.attribute.name
+            table = read_records(data, self._domain, [name])
+            made = table.provenance
+            if made is not None and not made.mechanism.domain[name].public:
+                raise EstimationError(
+                    f"'{self.target}' is perturbed in these records, so it cannot tell which "
+                    "predictions are right",
+                    hint="judge the classifier by true labels, or by records whose target is "
+                    "public",
+                )
+            truth = assigned(table, [cells])[0][:: 1 if made is None else table.copies]
+        elif np.ndim(y) != 1:
+            raise ParameterError(f"y={shown(y)} holds no labels", hint="give a list of them")
+        elif cells.item is not None:
+            truth = np.asarray(y).astype(np.int64)
+        else:
+            labels = read_records({self.target: y}, self._domain, [self.target])
+            truth = assigned(labels, [cells])[0]
         return Quality(
             tuple(self.classes_.tolist()), truth, probabilities.argmax(axis=1), probabilities
         )
-
-    def _labels(self, data: Any) -> NDArray[Any]:
-        attribute = self._target_cells.attribute
-        table = read_records(data, self._domain, [attribute.name])
-        if table.provenance is None:
-            return assigned(table, [self._target_cells])[0]
-        if not table.provenance.mechanism.domain[attribute.name].public:
-            raise EstimationError(
-                f"'{self.target}' is perturbed in these records, so it cannot tell which "
-                "predictions are right",
-                hint="judge the classifier by true labels, or by records whose target is public",
-            )
-        return assigned(table, [self._target_cells])[0][:: table.copies]
-
-    def _codes(self, labels: Any) -> NDArray[Any]:
-        if np.ndim(labels) != 1:
-            raise ParameterError(f"y={shown(labels)} holds no labels", hint="give a list of them")
-        if self._target_cells.item is not None:
-            return np.asarray(labels).astype(np.int64)
-        return assigned(
-            read_records({self.target: labels}, self._domain, [self.target]), [self._target_cells]
-        )[0]
 
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
@@ -229,9 +229,22 @@ def mixture_posterior(
 ) -> NDArray[np.float64]:  # (records, groups)
     """The probability that each perturbed record belongs to each group of people, given its report
     (Bayes' rule).
+
+    `columns[j]` has one row a group: the distribution of column j among the people in it, columns
+    independent within a group. The reports that one record made are independent given the truth.
     """
+    assert table.provenance is not None
+    mechanism, copies = table.provenance.mechanism, table.copies
+    for part in cells:
+        if plain(mechanism.domain[part.attribute.name]) != plain(part.attribute):
+            raise DataError(
+                f"'{part.attribute.name}' was perturbed over other values than the classifier was "
+                "trained on"
+            )
+    logs = mechanism.likelihood(table.columns, cells, columns, shares)
+    logs = logs.reshape(-1, copies, logs.shape[1]).sum(axis=1)
     with np.errstate(divide="ignore"):
-        logs = likelihoods(table, cells, shares, columns) + np.log(shares)
+        logs = logs + np.log(shares)
     weights = np.exp(logs - logs.max(axis=1, keepdims=True))
     return weights / weights.sum(axis=1, keepdims=True)
 

@@ -166,42 +166,30 @@ def _feature_names(domain: Domain, target: str, features: Sequence[str] | None) 
 
 
 def _tables(source: Source, names: Sequence[str], classes: Cells) -> list[Estimate]:
-    """Each feature by class, from one scan; each on its own where one is not determined, for a
-    public number may have more values than there are groups of people whose classes are known.
+    """Each feature by class, from one scan; each on its own, as fine as the reports determine it,
+    where one is not determined: a public number may have more values than there are groups of
+    people whose classes are known.
     """
-    grids = [_fine_cells(source.domain, name) for name in names]
+    grids, found = [_fine_cells(source.domain, name) for name in names], list[Estimate]()
     try:
-        return _determined(source.marginals([(grid, classes) for grid in grids]))
-    except Unanswerable as error:
-        found = [_table(source, name, classes) for name in names]
-        tables = [table for table in found if table is not None]
-        if not tables:
-            raise error
+        tables = source.marginals([(grid, classes) for grid in grids])
+        _ = [table.value for table in tables]  # only then they are known to be determined
         return tables
-
-
-def _table(source: Source, name: str, classes: Cells) -> Estimate | None:
-    """A feature by class, as fine as the reports determine it; None where they do not."""
-    for grid in (_fine_cells(source.domain, name), _own_cells(source.domain, name)):
-        try:
-            return _determined([source.marginal([grid, classes])])[0]
-        except Unanswerable:
-            continue
-    return None
-
-
-def _determined(tables: list[Estimate]) -> list[Estimate]:
-    """The tables, once it is known that their reports determine them."""
-    for table in tables:
-        _ = table.value
-    return tables
-
-
-def _own_cells(domain: Domain, name: str) -> Cells:
-    """The cells that the schema has of a column; a number without cuts as fine as can be."""
-    attribute = domain.attributes[domain.axes[domain.axis(name)].attribute]
-    uncut = isinstance(attribute, Numeric) and not attribute.cuts
-    return _fine_cells(domain, name) if uncut else default_cells(domain, name)
+    except Unanswerable:
+        for grid in grids:
+            uncut = isinstance(grid.attribute, Numeric) and not grid.attribute.cuts
+            coarse = grid if uncut else default_cells(source.domain, grid.name)
+            for cells in (grid, coarse):
+                try:
+                    table = source.marginal([cells, classes])
+                    _ = table.value
+                except Unanswerable:
+                    continue
+                found.append(table)
+                break
+        if not found:
+            raise
+        return found
 
 
 def _fine_cells(domain: Domain, name: str) -> Cells:
@@ -215,29 +203,22 @@ def _fine_cells(domain: Domain, name: str) -> Cells:
 
 
 def _binned(estimate: Estimate, most: int) -> Estimate:
-    """The table of a number with at most this many cells, each with about as many people; others as
-    they are.
-    """
+    """The table of a number with at most this many cells; others as they are."""
     if most < 2:
         raise ParameterError(f"most_cells={most}; a number is cut into at least 2 cells")
     cells, classes = estimate.cells
     if not isinstance(cells.attribute, Numeric) or cells.size <= most:
         return estimate
-    starts = _even_starts(_margin(estimate), most)
-    assert cells.starts is not None
-    coarse = cells.attribute.cells_by_cuts(cells.attribute.numbers(cells.starts[starts]).tolist())
-    return estimate.coarsen([coarse, classes])
-
-
-def _even_starts(counts: NDArray[Any], most: int) -> NDArray[Any]:
-    """Where cells begin that hold about as many people each; a value that many people share does
-    not use up more than one.
-    """
+    # Each with about as many people; a value that many people share does not use up more than one.
+    counts = _margin(estimate)
     for _ in range(5):
         counts = np.minimum(counts, counts.sum() / most)
     share = (np.cumsum(counts) - counts / 2) / (counts.sum() or 1)
     starts = np.searchsorted(share, np.arange(1, most) / most)
-    return np.unique(starts[(starts > 0) & (starts < len(counts))])
+    starts = np.unique(starts[(starts > 0) & (starts < len(counts))])
+    assert cells.starts is not None
+    coarse = cells.attribute.cells_by_cuts(cells.attribute.numbers(cells.starts[starts]).tolist())
+    return estimate.coarsen([coarse, classes])
 
 
 def _margin(table: Estimate) -> NDArray[Any]:
@@ -252,11 +233,12 @@ def read_records(data: Any, domain: Domain, names: Sequence[str]) -> Table:
     if isinstance(data, Exact | Release):
         data = data.table
     if isinstance(data, Table):
-        return (
-            data
-            if data.provenance is not None
-            else data.recode(_fitting(data.domain, domain, names))
-        )
+        if data.provenance is not None:
+            return data
+        # Columns that are coded alike stay as they are.
+        alike = all(plain(data.domain[name]) == plain(domain[name]) for name in names)
+        wanted = data.domain.project(names) if alike else domain_of_tests(domain, names)
+        return data.recode(wanted)
     if isinstance(data, np.ndarray) and data.ndim == 2:
         if data.shape[1] != len(names):
             raise DataError(
@@ -269,12 +251,6 @@ def read_records(data: Any, domain: Domain, names: Sequence[str]) -> Table:
     return Table.from_arrow(data, domain_of_tests(domain, names))
 
 
-def _fitting(have: Domain, domain: Domain, names: Sequence[str]) -> Domain:
-    """The domain to recode to: columns that are coded alike stay as they are."""
-    alike = all(_plain(have[name]) == _plain(domain[name]) for name in names)
-    return have.project(names) if alike else domain_of_tests(domain, names)
-
-
 def domain_of_tests(domain: Domain, names: Sequence[str]) -> Domain:
     """The domain by which test records are read: a number beyond the range seen in training counts
     as its end.
@@ -284,38 +260,12 @@ def domain_of_tests(domain: Domain, names: Sequence[str]) -> Domain:
     return replace(wanted, attributes=tuple(lenient))
 
 
-def attributes_of(cells: Sequence[Cells]) -> list[str]:
-    """The columns that hold these cells, each once."""
-    return list(dict.fromkeys(part.attribute.name for part in cells))
-
-
 def assigned(table: Table, cells: Sequence[Cells]) -> list[NDArray[Any]]:
     """The cell of each record, column by column."""
     columns = [part.assign(table.column(part.attribute.name)) for part in cells]
     return [column.astype(np.uint8) if column.dtype == bool else column for column in columns]
 
 
-def likelihoods(
-    table: Table, cells: Sequence[Cells], shares: NDArray[Any], columns: Sequence[NDArray[Any]]
-) -> NDArray[Any]:  # (records, groups)
-    """The log of P(reports | group) for each record and group of people, up to a term that is the
-    same for all groups.
-
-    `columns[j]` has one row a group: the distribution of column j among the people in it, columns
-    independent within a group. The reports that one record made are independent given the truth.
-    """
-    assert table.provenance is not None
-    mechanism, copies = table.provenance.mechanism, table.copies
-    for part in cells:
-        if _plain(mechanism.domain[part.attribute.name]) != _plain(part.attribute):
-            raise DataError(
-                f"'{part.attribute.name}' was perturbed over other values than the classifier was "
-                "trained on"
-            )
-    logs = mechanism.likelihood(table.columns, cells, columns, shares)
-    return logs.reshape(-1, copies, logs.shape[1]).sum(axis=1)
-
-
-def _plain(attribute: Attribute) -> dict[str, Any]:
+def plain(attribute: Attribute) -> dict[str, Any]:
     """What decides how values are coded."""
     return attribute.to_dict() | {"public": None, "clip": None, "cuts": None}

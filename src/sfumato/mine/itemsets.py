@@ -81,9 +81,27 @@ def frequent_itemsets(
     >>> [(itemset.items, round(itemset.support, 3)) for itemset in found]
     [(('tea=yes',), 0.667), (('milk=yes',), 1.0), (('tea=yes', 'milk=yes'), 0.667)]
     """
-    supports = _supports_of(source)
+    known: Any = source.supports() if hasattr(source, "supports") else source
+    if not hasattr(known, "measure"):
+        raise ParameterError(
+            f"a {type(source).__name__} cannot be mined as it is",
+            hint="give a release, or the truth as in sf.Exact(sf.read(data))",
+        )
+    supports: Supports = known
     rows = supports.rows
-    fraction = _fraction(min_support, min_count, top, rows)
+    require(min_support is None or min_count is None, "give min_support or min_count, not both")
+    fraction = 1 / max(rows, 1)  # where only the top are wanted
+    if min_support is not None:
+        fraction = min_support
+    elif min_count is not None:
+        check_number("min_count", min_count)
+        require(
+            0 < min_count <= max(rows, 1),
+            f"min_count={min_count:g} must lie in 1..{rows}, the number of rows",
+        )
+        fraction = min_count / max(rows, 1)
+    else:
+        require(top is not None, "say what is frequent: min_support, min_count or top")
     if top is not None and isinstance(supports, AskedSupports):
         fraction = max(fraction, 0.999 * supports.least(top))
     threshold = Threshold(fraction, relax=relax, level=level, prune_errors=prune_errors)
@@ -101,39 +119,6 @@ def frequent_itemsets(
     asked = None if turn is None else turn.round
     found = Itemsets(kept, chosen, threshold, lost=lost, round=asked)
     return found if top is None else found.top(top)
-
-
-def _supports_of(source: Any) -> Supports:
-    """What a source knows of itemsets; a table or data frame is not a source yet."""
-    if hasattr(source, "supports"):
-        source = source.supports()
-    if not hasattr(source, "measure"):
-        raise ParameterError(
-            f"a {type(source).__name__} cannot be mined as it is",
-            hint="give a release, or the truth as in sf.Exact(sf.read(data))",
-        )
-    supports: Supports = source
-    return supports
-
-
-def _fraction(
-    min_support: float | None, min_count: float | None, top: int | None, rows: int
-) -> float:
-    """The smallest support wanted, stated as a fraction, as a count, or left open by asking for the
-    top ones.
-    """
-    require(min_support is None or min_count is None, "give min_support or min_count, not both")
-    if min_support is not None:
-        return min_support
-    if min_count is not None:
-        check_number("min_count", min_count)
-        require(
-            0 < min_count <= max(rows, 1),
-            f"min_count={min_count:g} must lie in 1..{rows}, the number of rows",
-        )
-        return min_count / max(rows, 1)
-    require(top is not None, "say what is frequent: min_support, min_count or top")
-    return 1 / max(rows, 1)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -225,11 +210,6 @@ class Itemsets(Result):
         """The probability that each itemset's true support reaches `min_support`."""
         likely = self.threshold.probabilities(self.kept.tiers, self.rows)
         return np.concatenate([np.ones(1), *likely])[self.chosen]
-
-    @property
-    def untold(self) -> int | None:
-        """The length from which on the reports say nothing."""
-        return None if self.lost is None else self.lost.length
 
     @property
     def left_out(self) -> int:
@@ -388,40 +368,17 @@ class Itemsets(Result):
         """The itemsets, at most so many, the strongest first or in another order, and how far to
         trust them.
         """
-        found = ", ".join(
-            f"{number:,} of length {length}" for length, number in self.by_length().items()
-        )
+        lengths = self.by_length().items()
         title = f"{len(self):,} itemsets in {self.rows:,} rows at support {self.min_support:.4g}"
+        found = ", ".join(f"{number:,} of length {length}" for length, number in lengths)
+        true = self.true_support
         caption = "Itemsets of largest support"
         caption += ", with 95 % intervals" if self.stderr.any() else ""
-        caption += "" if self.true_support is None else "; the truth as bars"
+        caption += "" if true is None else "; the truth as bars"
         drawn = self.order("support")[:DRAWN]
         names = [", ".join(self.items[place]) for place in drawn]
         alt = points_in_words("Supports", names, self.support[drawn], self.stderr[drawn])
-        return View(
-            f"{title}: {found}" if found else title,
-            words=[*self._trust()],
-            charts=(Chart(self.plot, caption, alt),),
-            tables=(self._listed(by, most),),
-            notes=self.notes,
-        )
-
-    def _trust(self) -> Iterator[str]:
-        """How far to trust what was found."""
-        if self.supports.exact:
-            yield "exact: counted in true records"
-        if not self.supports.exact and len(self):
-            false = self.false_discoveries
-            yield (
-                f"of these about {false * len(self):,.0f} are expected not to be that frequent "
-                f"(false-discovery rate {false:.2g})"
-            )
-        if self.left_out:
-            yield f"{self.left_out:,} more are lost in standard errors above half of the rows"
-
-    def _listed(self, by: str, most: int) -> TableView:
         order = self.order(by)[:most]
-        true = self.true_support
         columns = [
             ColumnView("itemset", [", ".join(self.items[place]) for place in order]),
             ColumnView(
@@ -436,21 +393,40 @@ class Itemsets(Result):
             ColumnView("P(frequent)", self.probability[order].tolist(), words="{:.2f}".format),
             ColumnView("", self.status[order].tolist()),
         ]
-        return TableView(columns, rest="more itemsets", total=len(self))
+        return View(
+            f"{title}: {found}" if found else title,
+            words=[*self._trust()],
+            charts=(Chart(self.plot, caption, alt),),
+            tables=(TableView(columns, rest="more itemsets", total=len(self)),),
+            notes=self.notes,
+        )
+
+    def _trust(self) -> Iterator[str]:
+        """How far to trust what was found."""
+        if self.supports.exact:
+            yield "exact: counted in true records"
+        elif len(self):
+            false = self.false_discoveries
+            yield (
+                f"of these about {false * len(self):,.0f} are expected not to be that frequent "
+                f"(false-discovery rate {false:.2g})"
+            )
+        if self.left_out:
+            yield f"{self.left_out:,} more are lost in standard errors above half of the rows"
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What should be known of these itemsets, in words."""
-        alone = (
-            f"this is round {self.round} alone, of a part of the people: mine all rounds together, "
-            "as in sf.mine([one, two, three])",
-        )
-        lost = f"itemsets of {self.untold} or more items were not looked for: {self.lost}"
-        return (
-            *self.suppositions,
-            *(alone if self.round else ()),
-            *((lost,) if self.lost else ()),
-        )
+        notes = [*self.suppositions]
+        if self.round:
+            notes.append(
+                f"this is round {self.round} alone, of a part of the people: mine all rounds "
+                "together, as in sf.mine([one, two, three])"
+            )
+        if self.lost is not None:
+            longer = f"itemsets of {self.lost.length} or more items were not looked for"
+            notes.append(f"{longer}: {self.lost}")
+        return tuple(notes)
 
     @property
     def suppositions(self) -> tuple[str, ...]:

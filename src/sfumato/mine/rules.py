@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,6 @@ from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.estimation.supports.supports import Floats, Integers
 from sfumato.mine import limits
 from sfumato.mine.itemsets import Itemsets, csv_text, in_braces, lines_of, with_assumptions
-from sfumato.mine.search import Survivors
 from sfumato.printable import json_number, percent
 from sfumato.privacy.probability import check_count, check_number
 from sfumato.renderers.picture import points_in_words
@@ -194,10 +193,16 @@ class Rules(Result):
         best, drawn = self.strongest(by).take(slice(most)), self.drawn
         columns = [ColumnView("if", [*map(", ".join, best.antecedents)])]
         columns.append(ColumnView("then", [*map(", ".join, best.consequents)]))
-        columns += [best._estimated(name) for name in ("support", "confidence", "lift")]
-        errors = ", with 95 % intervals" if self.stderr["support"].any() else ""
+        for name in ("support", "confidence", "lift"):
+            values, errors = best.metrics[name].tolist(), best.stderr[name].tolist()
+            column = ColumnView(name, values, errors, "{:.4g}".format)
+            if name == "confidence":  # whose interval ends where it can lie
+                ends = [(max(low, 0.0), min(high, 1.0)) for low, high in column.intervals]
+                column = replace(column, counts=True, mark=1.0, ends=ends)
+            columns.append(column)
+        open_ = ", with 95 % intervals" if self.stderr["support"].any() else ""
         caption = (
-            f"Rules by support and confidence, coloured by lift{errors}; those of the surest lift "
+            f"Rules by support and confidence, coloured by lift{open_}; those of the surest lift "
             "are numbered"
         )
         if len(drawn) < len(self):
@@ -217,15 +222,6 @@ class Rules(Result):
             tables=(TableView(columns, rest="more rules", total=len(self)),),
             notes=(ABOVE_ONE,) if (best.metrics["confidence"] > 1).any() else (),
         )
-
-    def _estimated(self, name: str) -> ColumnView:
-        """A metric with its errors; of a confidence an interval that ends where it can lie."""
-        values, errors = self.metrics[name].tolist(), self.stderr[name].tolist()
-        if name != "confidence":
-            return ColumnView(name, values, errors, "{:.4g}".format)
-        ends = ColumnView(name, values, errors).intervals
-        cut = [(max(low, 0.0), min(high, 1.0)) for low, high in ends]
-        return ColumnView(name, values, errors, "{:.4g}".format, counts=True, mark=1.0, ends=cut)
 
     @property
     def names(self) -> list[str]:
@@ -268,11 +264,13 @@ class Rules(Result):
     def to_dicts(self) -> list[dict[str, Any]]:
         """The rules in the shape of `sfumato mine --json`."""
         shown = ("support", "confidence", "lift", "leverage", "conviction")
-        sides = {"if": [*map(list, self.antecedents)], "then": [*map(list, self.consequents)]}
         values = {name: self.metrics[name] for name in shown} | self.true
-        errors = {name: self.stderr[name] for name in shown}
-        parts = zip(lines_of(sides), *map(_json_lines, (values, errors)), strict=True)
-        lines = ({**side, **own, "stderr": error} for side, own, error in parts)
+        numbers = [values, {name: self.stderr[name] for name in shown}]
+        sides = zip(self.antecedents, self.consequents, strict=True)
+        lines = []
+        for (ifs, thens), *parts in zip(sides, *map(lines_of, numbers), strict=True):
+            own, errors = ({name: json_number(x) for name, x in part.items()} for part in parts)
+            lines.append({"if": list(ifs), "then": list(thens), **own, "stderr": errors})
         return with_assumptions(lines, self.assumes)
 
     def to_json(self) -> str:
@@ -336,79 +334,77 @@ def association_rules(
         raise ParameterError(
             f"level={level:g} must lie between 0 and 1, with one of {listing(_GRADIENTS)} as metric"
         )
-    many = sum(number * ((1 << length) - 2) for length, number in itemsets.by_length().items())
-    if many > max_rules:
+    if (many := sum(n * ((1 << k) - 2) for k, n in itemsets.by_length().items())) > max_rules:
         raise ParameterError(
             f"these itemsets hold {many:,} rules, more than max_rules={max_rules:,}",
             hint="raise min_support, set max_length, take maximal() or top(), or raise max_rules",
         )
-    wanted, none = _Wanted(metric, min_threshold, max_consequents, level), np.zeros(0, np.int64)
+    least, none = min_threshold - _SLACK * abs(min_threshold), np.zeros(0, np.int64)
     empty = [{name: np.zeros(0) for name in names} for names in (METRICS, _GRADIENTS)]
     parts = [Rules(itemsets, none, none, none, *empty)]
     for length in range(2, len(itemsets.kept.tiers) + 1):
         numbers, step = itemsets.chosen[itemsets.length == length], limits.CANDIDATES >> length
         for start in range(0, len(numbers), max(1, step)):
-            parts.append(wanted.rules(itemsets, numbers[start : start + max(1, step)], length))
+            some = numbers[start : start + max(1, step)]
+            found = _rules_of(itemsets, some, length, metric, least, max_consequents)
+            if level is not None:
+                lower = found.metrics[metric] - NormalDist().inv_cdf(level) * found.stderr[metric]
+                found = found.take(np.flatnonzero(lower >= least))
+            parts.append(found)
     return _concatenated(parts)
 
 
-@dataclass(frozen=True)
-class _Wanted:
-    metric: str
-    threshold: float
-    max_consequents: int | None
-    level: float | None
-
-    def rules(self, itemsets: Itemsets, numbers: Integers, length: int) -> Rules:
-        """The wanted rules among all that divide one of these itemsets of one length in two."""
-        lattice = _lattice(itemsets.kept, numbers, length)
-        support = itemsets.kept.measured.count[lattice] / itemsets.rows
-        whole = (1 << length) - 1
-        masks = np.arange(1, whole)
-        if self.max_consequents is not None:
-            masks = masks[length - np.bitwise_count(masks) <= self.max_consequents]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            parts = _Parts(support[:, masks], support[:, whole - masks], support[:, [whole]])
-            itemset, column = np.nonzero(self._reached(parts))
-            mask = masks[column]
-            sides = [(itemset, each) for each in (mask, whole - mask, np.full_like(mask, whole))]
-            found = _Parts(*(support[side] for side in sides))
-            metrics = {name: function(found) for name, function in METRICS.items()}
-            stderr = _errors(itemsets, length, lattice, sides, found)
-        antecedent, consequent, both = (lattice[side] for side in sides)
-        rules = Rules(itemsets, both, antecedent, consequent, metrics, stderr)
-        if self.level is None:
-            return rules
-        reach = NormalDist().inv_cdf(self.level)
-        lower = rules.metrics[self.metric] - reach * rules.stderr[self.metric]
-        return rules.take(np.flatnonzero(lower >= self._least))
-
-    @property
-    def _least(self) -> float:
-        return self.threshold - _SLACK * abs(self.threshold)
-
-    def _reached(self, parts: _Parts) -> NDArray[np.bool_]:
-        """Which rules reach the threshold; a rule whose antecedent is estimated at 0 or less never
-        does.
-        """
-        if self.metric == "confidence":  # by counts, of which no quotient is rounded
-            reached = parts.both >= self._least * parts.antecedent
-        else:
-            reached = METRICS[self.metric](parts) >= self._least
-        return reached & (parts.antecedent > 0) & (parts.consequent > 0)
+def _concatenated(parts: list[Rules]) -> Rules:
+    return Rules(
+        parts[0].itemsets,
+        np.concatenate([part.both for part in parts]),
+        np.concatenate([part.antecedent for part in parts]),
+        np.concatenate([part.consequent for part in parts]),
+        {name: np.concatenate([part.metrics[name] for part in parts]) for name in METRICS},
+        {name: np.concatenate([part.stderr[name] for part in parts]) for name in _GRADIENTS},
+    )
 
 
-def _lattice(kept: Survivors, numbers: Integers, length: int) -> Integers:
-    """The numbers of all subsets of itemsets of one length; column = bit mask of their items."""
-    lattice = np.zeros((len(numbers), 1 << length), dtype=np.int64)
+def _rules_of(
+    itemsets: Itemsets,
+    numbers: Integers,
+    length: int,
+    metric: str,
+    least: float,
+    max_consequents: int | None,
+) -> Rules:
+    """The rules that divide one of these itemsets of one length in two and reach a threshold; one
+    whose antecedent is estimated at 0 or less never does.
+    """
+    kept, whole = itemsets.kept, (1 << length) - 1
+    # The numbers of all subsets of the itemsets; column = bit mask of their items.
+    lattice = np.zeros((len(numbers), whole + 1), dtype=np.int64)
     lattice[:, -1] = numbers
-    for mask in range((1 << length) - 2, 0, -1):
+    for mask in range(whole - 1, 0, -1):
         # Items are taken out from the last to the first, so the lowest one missing is still at its
         # own place.
         lowest = (~mask & (mask + 1)).bit_length() - 1
         above = mask | (1 << lowest)
         lattice[:, mask] = kept.without(lattice[:, above], above.bit_count(), lowest)
-    return lattice
+    support = kept.measured.count[lattice] / itemsets.rows
+    masks = np.arange(1, whole)
+    if max_consequents is not None:
+        masks = masks[length - np.bitwise_count(masks) <= max_consequents]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        parts = _Parts(support[:, masks], support[:, whole - masks], support[:, [whole]])
+        if metric == "confidence":  # by counts, of which no quotient is rounded
+            reached = parts.both >= least * parts.antecedent
+        else:
+            reached = METRICS[metric](parts) >= least
+        reached = reached & (parts.antecedent > 0) & (parts.consequent > 0)
+        itemset, column = np.nonzero(reached)
+        ifs = masks[column]
+        sides = [(itemset, each) for each in (ifs, whole - ifs, np.full_like(ifs, whole))]
+        found = _Parts(*(support[side] for side in sides))
+        metrics = {name: function(found) for name, function in METRICS.items()}
+        stderr = _errors(itemsets, length, lattice, sides, found)
+    antecedent, consequent, both = (lattice[side] for side in sides)
+    return Rules(itemsets, both, antecedent, consequent, metrics, stderr)
 
 
 _Sides = list[tuple[Integers, Integers]]  # of each rule the itemset and the mask: if, then, both
@@ -431,37 +427,16 @@ def _errors(
         (with_rest[ifs], variance[thens], with_whole[thens]),
         (with_whole[ifs], with_whole[thens], variance[both]),
     )
-    found = {
-        name: _delta(gradient(parts), covariance) / rows for name, gradient in _GRADIENTS.items()
-    }
+    found = {}
+    for name, gradient in _GRADIENTS.items():  # gradientᵀ · covariance · gradient
+        slopes, total = gradient(parts), np.zeros(len(parts.both))
+        for slope, line in zip(slopes, covariance, strict=True):
+            for other, entry in zip(slopes, line, strict=True):
+                total = total + slope * other * entry
+        root = np.sqrt(np.maximum(total, 0)) / rows
+        found[name] = np.where(np.isfinite(total), root, np.nan)
     endless = np.isinf(METRICS["conviction"](parts))  # what has no end has no error either
     return found | {"conviction": np.where(endless, np.nan, found["conviction"])}
-
-
-def _delta(gradient: _Gradient, covariance: tuple[tuple[Floats, ...], ...]) -> Floats:
-    """The square root of gradientᵀ · covariance · gradient, nan where a gradient is not finite."""
-    variance = np.zeros(covariance[0][0].shape)
-    for slope, line in zip(gradient, covariance, strict=True):
-        for other, entry in zip(gradient, line, strict=True):
-            variance = variance + slope * other * entry
-    return np.where(np.isfinite(variance), np.sqrt(np.maximum(variance, 0)), np.nan)
-
-
-def _concatenated(parts: list[Rules]) -> Rules:
-    return Rules(
-        parts[0].itemsets,
-        np.concatenate([part.both for part in parts]),
-        np.concatenate([part.antecedent for part in parts]),
-        np.concatenate([part.consequent for part in parts]),
-        {name: np.concatenate([part.metrics[name] for part in parts]) for name in METRICS},
-        {name: np.concatenate([part.stderr[name] for part in parts]) for name in _GRADIENTS},
-    )
-
-
-def _json_lines(columns: dict[str, Floats]) -> Iterator[dict[str, float | None]]:
-    """The lines of a table as JSON may hold their numbers."""
-    lines = lines_of(columns)
-    return ({name: json_number(each) for name, each in line.items()} for line in lines)
 
 
 def _known(metric: str) -> str:

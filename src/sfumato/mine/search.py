@@ -1,5 +1,5 @@
 """The search for frequent itemsets, level by level (Apriori): what is measured, what is pruned, and
-how probable it is that an itemset is frequent.
+how probable it is that an itemset is frequent, given all that was looked at.
 """
 
 from __future__ import annotations
@@ -24,14 +24,135 @@ from sfumato.estimation.supports.supports import (
     Supports,
 )
 from sfumato.mine import limits
-from sfumato.mine.frequency import Candidates, Prior, evenly, most_by_subsets, normal_below
 
 Sets = NDArray[np.int32]  # (n, k), items ascending
 
+# Supports are resolved in cells that widen by a third of a doubling, down to one row in 33,000.
+EDGES = np.r_[0.0, 2.0 ** (-np.arange(45, -1, -1) / 3)]
+STEPS = 60  # of the fit
+IMAGINED = 2.0  # candidates of every support alike, who keep a prior of few candidates open
+BOUND_ERRORS = 3.0  # an itemset is no more frequent than its subsets and this many of their errors
 # Rounding of min_support · rows must not turn away an itemset that meets the threshold exactly.
 _SLACK = 1 - 1e-12
 # One more item seldom multiplies errors by more; if it does, all candidates are measured in vain.
 _CLEAR = 30
+
+
+def normal_below(reach: Floats) -> Floats:
+    """How probable it is that a normal error is at most so many standard errors."""
+    from scipy.special import ndtr
+
+    return np.asarray(ndtr(reach))
+
+
+def evenly(many: int, most: int) -> NDArray[np.intp]:
+    """At most so many of many places, spread evenly.
+
+    >>> evenly(9, 3).tolist(), evenly(2, 3).tolist()
+    ([0, 4, 8], [0, 1])
+    """
+    return np.linspace(0, many - 1, min(most, many)).astype(np.intp)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Estimated supports of itemsets of one length, and the most that each can be."""
+
+    support: Floats
+    stderr: Floats
+    most: Floats  # by the subsets, at most 1
+
+    def take(self, rows: NDArray[np.intp] | slice) -> Candidates:
+        """Some of them."""
+        return Candidates(self.support[rows], self.stderr[rows], self.most[rows])
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Candidates]) -> Candidates:
+        """Those of all parts."""
+        return cls(
+            np.concatenate([part.support for part in parts]),
+            np.concatenate([part.stderr for part in parts]),
+            np.concatenate([part.most for part in parts]),
+        )
+
+    def sample(self, number: int) -> Candidates:
+        """At most this many of them, spread evenly."""
+        return self.take(evenly(len(self.support), number))
+
+    def weights(self, edges: Floats) -> Floats:  # (itemsets, cells)
+        """How likely each estimate is if the true support lies in each cell, up to a factor of the
+        itemset's own; a cell beyond the most it can be has none.
+        """
+        from scipy.special import log_ndtr
+
+        ends = np.minimum(edges[None, :], self.most[:, None])
+        below = (ends - self.support[:, None]) / self.stderr[:, None]
+        low, high = below[:, :-1], below[:, 1:]
+        # Far out on either side a difference of two shares is one of two small tails.
+        flipped = low > 0
+        low, high = np.where(flipped, -high, low), np.where(flipped, -low, high)
+        with np.errstate(divide="ignore"):
+            tail = log_ndtr(high)
+            logs = tail + np.log1p(-np.exp(np.minimum(log_ndtr(low) - tail, 0)))
+        most = np.maximum(logs.max(axis=1, keepdims=True), -1e300)
+        weights: Floats = np.exp(logs - most)
+        return weights
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """How true supports are spread among the candidates of one length, by what all of them show.
+
+    Fitted to the estimates and their normal errors by the EM algorithm, smoothed at every step so
+    that it does not chase single candidates (empirical Bayes, Robbins 1956; EMS, Silverman et al.
+    1990). A high estimate among many that are noise is so taken for noise.
+    """
+
+    density: Floats  # (cells,)
+
+    @classmethod
+    def even(cls) -> Prior:
+        """All supports alike."""
+        return cls(np.ones(len(EDGES) - 1))
+
+    @classmethod
+    def fitted(cls, candidates: Candidates) -> Prior:
+        """The prior of candidates whose errors are not 0."""
+        widths = np.diff(EDGES)
+        even = np.full(len(widths), 1 / len(widths))
+        likely = candidates.sample(limits.FITTED).weights(EDGES) / widths
+        masses = even
+        for _ in range(STEPS):
+            total = likely @ masses
+            each = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
+            masses = masses * (each @ likely) + IMAGINED * even
+            around = np.r_[masses[0], masses, masses[-1]]  # beyond its ends it goes on as it ended
+            masses = 2 * masses + around[:-2] + around[2:]
+            masses /= masses.sum()
+        return cls(masses / widths)
+
+    def probability(self, candidates: Candidates, goal: float) -> Floats:
+        """The probability that each true support is at least `goal`."""
+        edges = np.unique(np.r_[EDGES, min(goal, 1.0)])
+        cells = np.searchsorted(EDGES, edges[:-1], side="right") - 1
+        above = edges[:-1] >= goal
+        parts = [np.zeros(0)]
+        for start in range(0, len(candidates.support), limits.WEIGHED):
+            part = candidates.take(slice(start, start + limits.WEIGHED))
+            joint = part.weights(edges) * self.density[cells]
+            share = joint[:, above].sum(axis=1) / np.maximum(joint.sum(axis=1), 1e-300)
+            parts.append(np.minimum(share, 1.0))  # two sums of the same may differ by rounding
+        return np.concatenate(parts)
+
+
+def most_by_subsets(subsets: NDArray[np.int32], support: Floats, stderr: Floats) -> Floats:
+    """The most that the support of each itemset can be, by the estimates of its subsets.
+
+    >>> most_by_subsets(np.array([[0, 1]]), np.array([0.5, 0.2]), np.array([0.01, 0.02]))
+    array([0.26])
+    """
+    known = support[subsets] + BOUND_ERRORS * stderr[subsets]
+    return np.clip(known.min(axis=1), 1e-12, 1.0)
 
 
 class Level(NamedTuple):
@@ -121,12 +242,12 @@ class Threshold:
         error, by what the subsets allow, and by how common such supports are among all candidates
         of this length.
         """
-        measured, tried = tier.measured, tier.tried
+        measured = tier.measured
         probability = (measured.count >= self.goal(rows)).astype(np.float64)
         uncertain = np.flatnonzero(measured.stderr > 0)
-        if tried is not None and len(uncertain):
+        if tier.tried is not None and len(uncertain):
             goal, candidates = self.goal(rows) / max(rows, 1), tier.candidates(rows)
-            probability[uncertain] = tried.prior.probability(candidates.take(uncertain), goal)
+            probability[uncertain] = tier.prior.probability(candidates.take(uncertain), goal)
         if measured.noise is not None and len(uncertain):
             # The prior tells findings from noise; that all may be off together is another doubt.
             error = measured.stderr if measured.down is None else measured.down
@@ -155,7 +276,16 @@ class Tier:
     subsets: Sets  # (n, k): row in the tier below of the itemset without its item j
     measured: Measured
     below: Tier | None  # None of no item at all
-    tried: Tried | None = None  # None where nothing is estimated
+    # Some of all candidates of this length, frequent or not: no one's where a model has drawn
+    # together what they have in common, None where nothing is estimated.
+    tried: Candidates | None = None
+
+    @cached_property
+    def prior(self) -> Prior:
+        """How true supports are spread among all candidates of this length."""
+        if self.tried is None or not len(self.tried.support):
+            return Prior.even()
+        return Prior.fitted(self.tried.take(np.flatnonzero(self.tried.stderr > 0)))
 
     @property
     def length(self) -> int:
@@ -172,15 +302,18 @@ class Tier:
         )
 
     def candidates(self, rows: int) -> Candidates:
-        """The itemsets as supports, none above those of its subsets."""
-        support, stderr = _fractions(self.measured, rows)
+        """The itemsets as supports with their own errors, none above those of its subsets."""
+        found = list[tuple[Floats, Floats]]()
+        for each in (self.measured, *(() if self.below is None else (self.below.measured,))):
+            own = each.stderr if each.noise is None else each.noise
+            found.append((each.count / max(rows, 1), own / max(rows, 1)))
+        support, stderr = found[0]
         if self.below is None:
             return Candidates(support, stderr, np.ones(len(support)))
-        most = most_by_subsets(self.subsets, *_fractions(self.below.measured, rows))
-        return Candidates(support, stderr, most)
+        return Candidates(support, stderr, most_by_subsets(self.subsets, *found[1]))
 
     @classmethod
-    def concatenate(cls, parts: list[Tier], tried: Tried | None) -> Tier:
+    def concatenate(cls, parts: list[Tier], tried: Candidates | None) -> Tier:
         """The itemsets of all parts, one part after the other."""
         if len(parts) == 1:
             return replace(parts[0], tried=tried)
@@ -191,28 +324,6 @@ class Tier:
             parts[0].below,
             tried,
         )
-
-
-def _fractions(measured: Measured, rows: int) -> tuple[Floats, Floats]:
-    """Estimated supports and their own errors."""
-    total, own = max(rows, 1), measured.noise
-    return measured.count / total, (measured.stderr if own is None else own) / total
-
-
-@dataclass(frozen=True, eq=False)
-class Tried:
-    """Some of all itemsets of one length that were tried, frequent or not."""
-
-    parts: list[Candidates]
-    shrunk: bool  # by a model: what they have in common is in each of them already
-
-    @cached_property
-    def prior(self) -> Prior:
-        """How their true supports are spread; fitted when somebody asks for a probability."""
-        if self.shrunk:
-            return Prior.even()
-        tried = Candidates.concatenate(self.parts)
-        return Prior.fitted(tried.take(np.flatnonzero(tried.stderr > 0)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,8 +420,15 @@ class LevelwiseSearch:
         there are none.
         """
         supports, parts, tried, number = self.supports, list[Tier](), list[Candidates](), 0
-        for itemsets, subsets in self._candidates(tier):
-            if not parts and self._is_worth_a_probe(len(itemsets), tier):
+        # Whether errors are not so small that one more item will hardly lose everything: then of
+        # many candidates a few are measured first.
+        error = _CLEAR * float(np.median(tier.measured.stderr))
+        doubtful = not supports.exact and is_lost(error, supports.rows)
+        items = np.arange(len(supports.names), dtype=np.int32)[:, None]
+        single = [(items, np.zeros_like(items))][: len(items)]
+        joined = _joined(tier, supports.groups, self.max_candidates) if tier.length else single
+        for itemsets, subsets in joined:
+            if doubtful and not parts and len(itemsets) >= 8 * limits.PROBED:
                 few = evenly(len(itemsets), limits.PROBED)
                 probe = supports.measure(itemsets[few], subsets[few], tier.measured)
                 if (lost := self._lost(probe, tier)) is not None:
@@ -329,15 +447,10 @@ class LevelwiseSearch:
             self.progress(Level(tier.length + 1, number, kept))
         if not kept:
             return None
-        return Tier.concatenate(parts, None if supports.exact else Tried(tried, supports.shrunk))
-
-    def _is_worth_a_probe(self, number: int, tier: Tier) -> bool:
-        """Whether there are many candidates, and errors not so small that one more item will hardly
-        lose everything.
-        """
-        if self.supports.exact or number < 8 * limits.PROBED:
-            return False
-        return bool(is_lost(_CLEAR * float(np.median(tier.measured.stderr)), self.supports.rows))
+        every = Candidates.concatenate(tried) if tried else None
+        if every is not None and supports.shrunk:
+            every = every.take(slice(0))
+        return Tier.concatenate(parts, every)
 
     def _lost(self, measured: Measured, tier: Tier) -> Lost | None:
         """Whether half of these supports have errors beyond any use; single items are reported
@@ -347,12 +460,6 @@ class LevelwiseSearch:
             return None
         stderr, rows = float(np.median(measured.stderr)), self.supports.rows
         return Lost(tier.length + 1, stderr, rows) if is_lost(stderr, rows) else None
-
-    def _candidates(self, tier: Tier) -> Iterator[tuple[Sets, Sets]]:
-        if tier.length == 0:
-            items = np.arange(len(self.supports.names), dtype=np.int32)[:, None]
-            return iter([(items, np.zeros_like(items))] if len(items) else [])
-        return _joined(tier, self.supports.groups, self.max_candidates)
 
     def _above(self, tier: Tier, threshold: Threshold) -> Tier:
         """With `top`, what a raised threshold leaves of a tier: the rest would be joined for
@@ -390,10 +497,11 @@ def _joined(tier: Tier, groups: Integers, max_candidates: int) -> Iterator[tuple
     with the same last item as the second and starts with a subset of the first, so a known row of
     the tier below and an item name it.
     """
+    length = tier.length + 1
     head, last = tier.subsets[:, -1].astype(np.int64), tier.itemsets[:, -1].astype(np.int64)
     following = np.searchsorted(head, head, side="right") - np.arange(len(head)) - 1
     ends = np.cumsum(following)
-    number, length = int(ends[-1]), tier.length + 1
+    number = int(ends[-1])
     if tier.length == 1:  # pairs of items of one group are never joined
         many = np.unique(groups[last], return_counts=True)[1]
         number -= int((many * (many - 1) // 2).sum())
@@ -412,28 +520,20 @@ def _joined(tier: Tier, groups: Integers, max_candidates: int) -> Iterator[tuple
         stop = max(start + 1, int(np.searchsorted(ends, most, side="right")))
         repeats = following[start:stop]
         first = np.repeat(np.arange(start, stop), repeats)
-        second = (
-            np.arange(len(first)) - np.repeat(np.cumsum(repeats) - repeats, repeats) + first + 1
-        )
+        own = np.repeat(np.cumsum(repeats) - repeats, repeats)
+        second = np.arange(len(first)) - own + first + 1
         start = stop
-        yield _with_all_subsets(tier, groups, keys, first, second)
-
-
-def _with_all_subsets(
-    tier: Tier, groups: Integers, keys: Integers, first: Integers, second: Integers
-) -> tuple[Sets, Sets]:
-    last = tier.itemsets[:, -1]
-    compatible = np.flatnonzero(groups[last[first]] != groups[last[second]])
-    first, second = first[compatible], second[compatible]
-    subsets: list[NDArray[Any]] = []
-    for position in range(tier.length - 1):
-        wanted = tier.subsets[first, position].astype(np.int64) * len(groups) + last[second]
-        found = np.searchsorted(keys, wanted)
-        present = np.flatnonzero(keys[np.minimum(found, len(keys) - 1)] == wanted)
-        first, second = first[present], second[present]
-        subsets = [rows[present] for rows in [*subsets, found]]
-    itemsets = np.concatenate([tier.itemsets[first], last[second][:, None]], axis=1)
-    return itemsets, np.stack([*subsets, second, first], axis=1).astype(np.int32)
+        compatible = np.flatnonzero(groups[last[first]] != groups[last[second]])
+        first, second = first[compatible], second[compatible]
+        subsets: list[NDArray[Any]] = []
+        for position in range(tier.length - 1):
+            wanted = tier.subsets[first, position].astype(np.int64) * len(groups) + last[second]
+            found = np.searchsorted(keys, wanted)
+            present = np.flatnonzero(keys[np.minimum(found, len(keys) - 1)] == wanted)
+            first, second = first[present], second[present]
+            subsets = [rows[present] for rows in [*subsets, found]]
+        itemsets = np.concatenate([tier.itemsets[first], tier.itemsets[second, -1:]], axis=1)
+        yield itemsets, np.stack([*subsets, second, first], axis=1).astype(np.int32)
 
 
 def require(condition: bool, message: str) -> None:

@@ -45,14 +45,6 @@ class Split:
     chance: float
     shrunk: bool = False  # whether a model gave the counts
 
-    @property
-    def rows(self) -> Floats:
-        return self.counts.sum(axis=1)
-
-    def branch_mask(self, place: int, size: int) -> NDArray[np.bool_]:  # (size,)
-        """Which cells of the feature belong to one branch."""
-        return np.isin(np.arange(size), np.flatnonzero(self.branch == place))
-
     def noise(self, place: int, rows: int) -> Floats:  # (classes, classes)
         """The covariance of the counts of one branch with the true rows held fixed: without what
         sampling adds, but for a model's, which is one of shares.
@@ -91,15 +83,12 @@ class Rule:
         tried = sum(len(table.cells) - 1 if ordered else 1 for table, ordered in tables)
         if any(table.shrunk for table, _ in tables):
             tried = 1  # shrinkage has paid for the choice among many
-        found = [
-            self._threshold(table, tried) if ordered else self._multiway(table, tried)
-            for table, ordered in tables
-        ]
-        splits = [
-            split
-            for split in found
-            if split is not None and split.score > 0 and self._passes(split.chance)
-        ]
+        splits = []
+        for table, ordered in tables:
+            members = self._cut(table, tried) if ordered else self._values(table)
+            split = None if members is None else self._judged(table, members, tried)
+            if split is not None and split.score > 0 and self._passes(split.chance):
+                splits.append(split)
         if self.criterion == "gain-ratio" and splits:
             least = (
                 np.mean([split.gain for split in splits]) - 1e-12
@@ -110,7 +99,7 @@ class Rule:
     def _passes(self, chance: Any) -> Any:
         return chance <= (np.inf if self.significance is None else self.significance)
 
-    def _threshold(self, table: NodeCounts, tried: int) -> Split | None:
+    def _cut(self, table: NodeCounts, tried: int) -> Floats | None:  # (branches, cells)
         """The best cut of an ordered feature in two."""
         below = np.tri(len(table.cells) - 1, len(table.cells))
         sides = np.stack([below, 1 - below], axis=1)  # (cuts, sides, cells)
@@ -121,14 +110,13 @@ class Rule:
         quantity, mean, variance = cut_deviations(below[enough], table)
         _, score = self._worth(counts[enough], quantity, mean)
         score = np.where(self._passes(tried * chance_of(quantity, mean, variance)), score, -1.0)
-        return self._judged(table, sides[enough][int(score.argmax())], tried)
+        return np.asarray(sides[enough][int(score.argmax())])
 
-    def _multiway(self, table: NodeCounts, tried: int) -> Split | None:
+    def _values(self, table: NodeCounts) -> Floats:  # (branches, cells)
         """One branch a value; values too rare for a branch of their own share one."""
         alone = np.eye(len(table.cells))
         rare = ~self._enough(table.value.sum(axis=1), alone, table)
-        members = np.vstack([alone[~rare], rare[None, :].astype(float)]) if rare.any() else alone
-        return self._judged(table, members, tried)
+        return np.vstack([alone[~rare], rare[None, :].astype(float)]) if rare.any() else alone
 
     def _enough(self, rows: Floats, members: Floats, table: NodeCounts) -> NDArray[np.bool_]:
         """Whether each branch has enough rows, and surely any."""
@@ -148,9 +136,11 @@ class Rule:
         quantity, mean, variance = deviation(counts, covariance, enough)
         gain, score = self._worth(counts[enough], quantity, mean)
         chance = min(1.0, tried * float(chance_of(quantity, mean, variance)))
+        branch = np.full(int(table.cells.max()) + 1, -1)
+        branch[table.cells] = members.argmax(axis=0)
         return Split(
             table.feature,
-            _branches(table, members),
+            branch,
             counts,
             covariance,
             float(gain),
@@ -172,12 +162,6 @@ class Rule:
         gain = impurity(counts.sum(axis=-2)) - within
         real = np.maximum(0.0, 1 - mean / np.maximum(quantity, 1e-300))
         return gain, gain * real / (entropy(rows) if self.criterion == "gain-ratio" else 1.0)
-
-
-def _branches(table: NodeCounts, members: Floats) -> NDArray[np.intp]:
-    branch = np.full(int(table.cells.max()) + 1, -1)
-    branch[table.cells] = members.argmax(axis=0)
-    return branch
 
 
 def deviation(
@@ -238,7 +222,7 @@ def shrunken(split: Split, node: Floats) -> Floats:  # (classes,) -> (branches, 
     signal the variance between branches beyond that noise. A branch without enough rows has the
     shares of its node. What a model says is shrunken as it is.
     """
-    rows = split.rows
+    rows = split.counts.sum(axis=1)
     if split.shrunk:
         return np.array(
             [
@@ -251,7 +235,11 @@ def shrunken(split: Split, node: Floats) -> Floats:  # (classes,) -> (branches, 
     if not sure.any():
         return result
     shares = split.counts[sure] / rows[sure][:, None]
-    noise = np.array([_share_noise(split, int(place)) for place in np.flatnonzero(sure)])
+    noise = np.zeros(len(shares))  # summed over classes, by the delta method
+    for each, place in enumerate(np.flatnonzero(sure)):
+        slope = (np.eye(len(node)) - np.outer(shares[each], np.ones(len(node)))) / rows[place]
+        variance = np.trace(slope @ split.covariance[place, :, place, :] @ slope.T)
+        noise[each] = CHOSEN * max(0.0, float(variance))
     centre = rows[sure] @ shares / rows[sure].sum()
     signal = max(
         0.0, float(rows[sure] @ (((shares - centre) ** 2).sum(axis=1) - noise) / rows[sure].sum())
@@ -259,17 +247,6 @@ def shrunken(split: Split, node: Floats) -> Floats:  # (classes,) -> (branches, 
     weight = (signal / (signal + noise) if signal > 0 else np.zeros(len(noise)))[:, None]
     result[sure] = [project_simplex(share, 1.0) for share in weight * shares + (1 - weight) * node]
     return result
-
-
-def _share_noise(split: Split, place: int) -> float:
-    """The variance of the class shares of one branch, summed over classes (delta method), and
-    doubled.
-    """
-    counts, rows = split.counts[place], float(split.counts[place].sum())
-    slope = (np.eye(len(counts)) - np.outer(counts / rows, np.ones(len(counts)))) / rows
-    return CHOSEN * max(
-        0.0, float(np.trace(slope @ split.covariance[place, :, place, :] @ slope.T))
-    )
 
 
 def gini(counts: Floats) -> Any:

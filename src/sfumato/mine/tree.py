@@ -128,20 +128,15 @@ class Tree(Result):
         if not self.used:
             return self.root.shares[None, :]
         result = np.empty((len(cells[0]), len(self.classes)))
-        self._fill(
-            self.root, dict(zip(self.used, cells, strict=True)), np.arange(len(cells[0])), result
-        )
+        own, left = dict(zip(self.used, cells, strict=True)), [(self.root, np.arange(len(result)))]
+        while left:
+            node, records = left.pop()
+            if node.split is None:
+                result[records] = node.shares
+                continue
+            branch = node.split.branch[own[node.split.feature][records]]
+            left += [(child, records[branch == n]) for n, child in enumerate(node.children)]
         return result
-
-    def _fill(
-        self, node: Node, cells: dict[int, NDArray[Any]], records: NDArray[Any], result: Floats
-    ) -> None:
-        if node.split is None:
-            result[records] = node.shares
-            return
-        branch = node.split.branch[cells[node.split.feature][records]]
-        for place, child in enumerate(node.children):
-            self._fill(child, cells, records[branch == place], result)
 
     def quality(self) -> Quality:
         """How good the tree is on the people it was grown from, by the estimated counts of its
@@ -166,9 +161,7 @@ class Tree(Result):
         """The tree as indented lines: conditions, and for leaves the class, its share and the
         estimated number of people.
         """
-        return "\n".join(self._lines())
-
-    def _lines(self) -> Iterator[str]:
+        lines = []
         for node in self.root.nodes():
             said = ""
             if node.split is None:  # where nobody is seen, the label is that of those around
@@ -176,9 +169,10 @@ class Tree(Result):
                 why = f"{share:.0f} % of {people:,}" if people >= 1 else NOBODY
                 said = f": {self.classes[node.label]} ({why})"
             if node.way:
-                yield f"{'  ' * (len(node.way) - 1)}{node.way[-1]}{said}"
+                lines.append(f"{'  ' * (len(node.way) - 1)}{node.way[-1]}{said}")
             elif said:
-                yield f"everyone{said}"
+                lines.append(f"everyone{said}")
+        return "\n".join(lines)
 
     def view(self) -> View:
         """The tree, and a line for each leaf: the conditions that lead to it, its label, the share
@@ -215,28 +209,19 @@ class Tree(Result):
 
 def _children(node: Node, split: Split, features: Sequence[Feature], rows: int) -> list[Node]:
     """The children that a split gives a node."""
-    feature, shares = features[split.feature], shrunken(split, node.shares)
-    return [
-        Node(
-            split.counts[place],
-            shares[place],
-            split.noise(place, rows),
-            not split.shrunk,
-            node.region | {split.feature: split.branch_mask(place, feature.size)},
-            (*node.way, _condition(feature, split, place)),
-        )
-        for place in range(len(split.counts))
-    ]
-
-
-def _condition(feature: Feature, split: Split, place: int) -> str:
-    """What the records of a branch have in common, in words."""
-    cells = np.flatnonzero(split.branch == place)
-    if not feature.ordered:
-        return f"{feature.name} = {', '.join(feature.cells.labels[cell] for cell in cells)}"
-    if split.branch[split.branch >= 0][0] == place:
-        return f"{feature.name} < {feature.cut(cells[-1] + 1)}"
-    return f"{feature.name} >= {feature.cut(cells[0])}"
+    feature, shares, found = features[split.feature], shrunken(split, node.shares), list[Node]()
+    for place, counts in enumerate(split.counts):
+        cells = np.flatnonzero(split.branch == place)
+        if not feature.ordered:
+            way = f"{feature.name} = {', '.join(feature.cells.labels[cell] for cell in cells)}"
+        elif split.branch[split.branch >= 0][0] == place:
+            way = f"{feature.name} < {feature.cut(cells[-1] + 1)}"
+        else:
+            way = f"{feature.name} >= {feature.cut(cells[0])}"
+        mask = np.isin(np.arange(feature.size), cells)
+        noise, region = split.noise(place, rows), node.region | {split.feature: mask}
+        found.append(Node(counts, shares[place], noise, not split.shrunk, region, (*node.way, way)))
+    return found
 
 
 def grow(

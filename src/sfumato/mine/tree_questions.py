@@ -23,9 +23,7 @@ from sfumato.model.model_evidence import LawEvidence
 
 Groups = NDArray[np.intp]  # for each cell of a feature, the group it belongs to
 Partition = dict[int, Groups]  # what a question tells apart: by feature
-Region = dict[
-    int, NDArray[np.bool_]
-]  # the conjunction that leads to a node: by feature, the cells that belong to it
+Region = dict[int, NDArray[np.bool_]]  # what leads to a node: by feature, the cells that belong
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,8 +81,14 @@ class TreeQuestions:
         missing = [need for need in needs if self._find(need) is None]
         if not missing:
             return
-        if self._whole and not self._free:
-            self._condense()
+        if self._whole and not self._free:  # where the reports say anything of all columns at once
+            every = [*(feature.cells for feature in self.problem.features), self.problem.target]
+            try:
+                self.source = self.source.condensed(every)
+                _ = self.source.marginal(every[:1]).value
+                self._free = True
+            except Unanswerable:
+                self.source, self._whole = self.problem.source, False
         if levels_left > 1 and not self._free and self._ask([*missing, *self._next_needs(regions)]):
             return
         self._ask(missing, needed=True)
@@ -101,16 +105,6 @@ class TreeQuestions:
         for partition, estimate in zip(questions, estimates, strict=True):
             self._answers.setdefault(frozenset(partition), []).append((partition, estimate))
         return True
-
-    def _condense(self) -> None:
-        """Count the table of all columns once, where the reports say anything of all at once."""
-        every = [*(feature.cells for feature in self.problem.features), self.problem.target]
-        try:
-            self.source = self.source.condensed(every)
-            _ = self.source.marginal(every[:1]).value
-            self._free = True
-        except Unanswerable:
-            self.source, self._whole = self.problem.source, False
 
     def _next_needs(self, regions: Sequence[Region]) -> list[Partition]:
         """What the children of these nodes will ask, whatever the nodes are split by; nothing if
@@ -147,9 +141,13 @@ class TreeQuestions:
         for need in needs:
             by_features.setdefault(frozenset(need), []).append(need)
         for same in by_features.values():
-            together = same[0]
+            together = dict(same[0])
             for need in same[1:]:
-                together = {place: _refined(together[place], need[place]) for place in together}
+                for place, own in together.items():  # the coarsest grouping finer than both
+                    other = need[place]
+                    if not _refines(own, other):
+                        finer = _numbered(own * (int(other.max()) + 1) + other)
+                        together[place] = other if _refines(other, own) else finer
             if self._table_cells(together) <= limits.SHARED_CELLS:
                 yield together
             else:
@@ -196,35 +194,19 @@ class TreeQuestions:
             else small.cell_covariance(cells.ravel(), sampling=True)
         ).reshape(*cells.shape, *cells.shape)
         if shrunk:
-            covariance = _given_sizes(value, covariance)
+            # Were the size of each cell known: n_h times the covariance of its class shares. A
+            # model's counts are never negative, so shares are their own; and it may know well how
+            # classes differ between cells whose sizes it hardly knows.
+            rows = np.maximum(value.sum(axis=1), 1e-300)
+            apart = np.eye(value.shape[1]) - (value / rows[:, None])[:, :, None]  # I - share_h·1ᵀ
+            covariance = np.einsum("hkl,hlgm,gnm->hkgn", apart, covariance, apart, optimize=True)
         return NodeCounts(feature, inside, value, covariance, shrunk)
-
-
-def _given_sizes(value: NDArray[Any], covariance: NDArray[Any]) -> NDArray[Any]:
-    """The covariance of counts (cells, classes) were the size of each cell known: n_h times that of
-    its class shares.
-
-    A model's counts are never negative, so shares are their own; and it may know well how classes
-    differ between cells whose sizes it hardly knows.
-    """
-    rows = np.maximum(value.sum(axis=1), 1e-300)
-    apart = np.eye(value.shape[1]) - (value / rows[:, None])[:, :, None]  # I - share_h·1ᵀ
-    return np.einsum("hkl,hlgm,gnm->hkgn", apart, covariance, apart, optimize=True)
 
 
 def _numbered(groups: Groups) -> Groups:
     """Groups numbered in the order in which they first occur."""
     _, first, place = np.unique(groups, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[place]
-
-
-def _refined(first: Groups, second: Groups) -> Groups:
-    """The coarsest grouping that is finer than both."""
-    if _refines(first, second):
-        return first
-    return (
-        second if _refines(second, first) else _numbered(first * (int(second.max()) + 1) + second)
-    )
 
 
 def _refines(fine: Groups, coarse: Groups) -> bool:
