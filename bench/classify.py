@@ -25,7 +25,7 @@ from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mechanisms.retention import Retention
 from sfumato.mine.bayes import NaiveBayes
 from sfumato.mine.classifier import Classifier
-from sfumato.mine.quality import Concurrence, Quality
+from sfumato.mine.quality import Quality
 from sfumato.mine.reconstructed import Reconstructed
 from sfumato.mine.tree import DecisionTree
 from sfumato.randomness import seeded
@@ -157,9 +157,7 @@ def frapp(data: Path, seeds: int) -> Iterator[Line]:
             yield Line(f"{what}: balanced", f"{ours[1]:.4f}", f"direct {direct[1]:.4f}", "")
             yield Line(f"{what}: AUC", f"{ours[2]:.4f}", f"direct {direct[2]:.4f}", "")
             pairs = zip(found[model, source], found[model, "direct"], strict=True)
-            same = np.mean(
-                [Concurrence.between(first, second).same_label for first, second in pairs]
-            )
+            same = np.mean([first.agreement(second)["same_label"] for first, second in pairs])
             yield Line(f"{what}: same label", f"{same:.4f}", "", "")
 
 

@@ -13,7 +13,7 @@ from sfumato.datasets import salary
 from sfumato.domain import Domain
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mine.classifier import Classifier
-from sfumato.mine.quality import Concurrence, Quality
+from sfumato.mine.quality import Quality
 from sfumato.mine.reconstructed import Reconstructed
 from sfumato.mine.tree import DecisionTree
 from sfumato.privacy.guarantee import Guarantee
@@ -93,7 +93,7 @@ def _lines(way: str, truth: Exact, release: Release, test: Table) -> list[list[f
         _classifier(way).fit(release).quality(test),
         _classifier(way).fit(truth).quality(test),
     )
-    both = Concurrence.between(private, direct)
+    both = private.agreement(direct)
     majority: list[float | None] = [
         100 * private.baseline,
         100 * (1 - private.baseline),
@@ -103,7 +103,7 @@ def _lines(way: str, truth: Exact, release: Release, test: Table) -> list[list[f
     return [
         _line(private),
         _line(direct),
-        [100 * both.both_right, 100 * both.both_wrong, None, None],
+        [100 * both["both_right"], 100 * both["both_wrong"], None, None],
         majority,
     ]
 

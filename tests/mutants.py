@@ -18,6 +18,7 @@ from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mechanisms.retention import Retention
 from sfumato.mechanisms.steps.step import run_steps
+from sfumato.privacy.probability import ONE
 from sfumato.randomness import Keystream, seeded
 
 SEX = Category("sex", ("female", "male"))
@@ -193,8 +194,8 @@ class OneColumnCounted(Retention):
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         reports = list(super().randomise(columns, rng))
-        own, rows = self.columns[1], len(reports[1])
-        kept = np.diff(np.floor(np.arange(rows + 1) * float(own.keep))) > 0
+        own, rows = self.steps()[1], len(reports[1])
+        kept = np.diff(np.floor(np.arange(rows + 1) * own.keep / ONE)) > 0
         drawn = rng.below(own.size, rows)
         reports[1] = np.where(kept, columns[1], drawn).astype(code_dtype(own.size))
         return tuple(reports)
@@ -208,8 +209,8 @@ class CoinOfPreviousTruth(Retention):
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         reports = list(super().randomise(columns, rng))
-        own, before = self.columns[0], np.roll(np.asarray(columns[-1]), 1) == 0
-        share, keep = before.mean(), float(own.keep)
+        own, before = self.steps()[0], np.roll(np.asarray(columns[-1]), 1) == 0
+        share, keep = before.mean(), own.keep / ONE
         chance = np.where(before, keep * 1.5, keep * (1 - 1.5 * share) / max(1 - share, 1e-9))
         kept = rng.random(len(before)) < chance
         drawn = rng.below(own.size, len(before))

@@ -444,7 +444,7 @@ def _retained_ratio(channel: Retain) -> float:
     if keep < 0:
         rest = keep / (1 - keep) + channel.replacement
         return math.inf if rest.min() <= 0 else float((channel.replacement / rest).max())
-    off = (1 - keep) * math.prod(law.least for law in channel.laws)
+    off = (1 - keep) * math.prod(law.least for law in channel.drawn)
     return math.inf if off == 0 else 1 + keep / off
 
 

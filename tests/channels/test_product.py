@@ -10,7 +10,7 @@ from tests.channels.laws import check_channel, close
 from tests.channels.test_dense import random_matrix
 from tests.mechanisms.added.sampled import Sampled
 
-from sfumato.channels import Dense, Law, OwnLaw, Product, Retain
+from sfumato.channels import Dense, Distribution, Product, Retain
 from sfumato.channels.channel import has_known_laws
 from sfumato.channels.conditioning import condition
 from sfumato.errors import ParameterError
@@ -54,7 +54,7 @@ def test_two_factors_on_interleaved_axes(seed: int, order: list[int], first: int
     shape = rng.integers(1, 4, 4)
     left, right = order[:first], order[first:]
     masses = tuple(
-        Law(int(shape[axis]), rng.dirichlet(np.full(shape[axis], 3.0))) for axis in right
+        Distribution(int(shape[axis]), rng.dirichlet(np.full(shape[axis], 3.0))) for axis in right
     )
     factors: list[Retain | Dense] = [
         Retain.uniform(0.4, [int(shape[axis]) for axis in left]),
@@ -113,8 +113,8 @@ def test_each_factor_is_settled_on_its_own_margin(seed: int, order: list[int]) -
     left, right = (order[0],), (order[1], order[2])
     channel = Product(
         (
-            Retain(0.5, (OwnLaw(shape[order[0]]),)),
-            Retain(0.6, tuple(OwnLaw(shape[axis]) for axis in right)),
+            Retain(0.5, (Distribution(shape[order[0]], own=True),)),
+            Retain(0.6, tuple(Distribution(shape[axis], own=True) for axis in right)),
         ),
         (left, right),
     )

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.channels.laws import check_channel, close
 
-from sfumato.channels import Law, OwnLaw, Retain
+from sfumato.channels import Distribution, Retain
 from sfumato.channels.channel import has_known_laws
 from sfumato.channels.conditioning import condition
 from sfumato.domain import Numeric
@@ -40,7 +40,7 @@ def test_uniform(keep: float, shape: list[int], seed: int) -> None:
 @given(keep=keeps, shape=sizes, seed=st.integers(0, 10**6))
 def test_stated_laws(keep: float, shape: list[int], seed: int) -> None:
     masses = random_masses(shape, seed)
-    channel = Retain(keep, tuple(Law(len(vector), vector) for vector in masses))
+    channel = Retain(keep, tuple(Distribution(len(vector), vector) for vector in masses))
     check_channel(channel, matrix(keep, masses), seed)
 
 
@@ -56,7 +56,7 @@ def test_negative_keep(share: float, shape: list[int], seed: int) -> None:
     keep = -share * least / (1 - least)
     if abs(keep) < 1e-3:
         return
-    channel = Retain(keep, tuple(Law(len(vector), vector) for vector in masses))
+    channel = Retain(keep, tuple(Distribution(len(vector), vector) for vector in masses))
     check_channel(channel, matrix(keep, masses), seed)
 
 
@@ -77,7 +77,10 @@ def test_own_law_settled_on_counts(keep: float, shape: list[int], seed: int) -> 
     stated stay.
     """
     counts = np.random.default_rng(seed).uniform(1, 50, shape)
-    laws = [OwnLaw(size) if place % 2 == 0 else Law(size) for place, size in enumerate(shape)]
+    laws = [
+        Distribution(size, own=True) if place % 2 == 0 else Distribution(size)
+        for place, size in enumerate(shape)
+    ]
     margins = [
         counts.sum(axis=tuple(a for a in range(len(shape)) if a != place)) / counts.sum()
         if place % 2 == 0
@@ -87,30 +90,32 @@ def test_own_law_settled_on_counts(keep: float, shape: list[int], seed: int) -> 
     channel = Retain(keep, tuple(laws))
     assert not has_known_laws(channel)
     settled = channel.settle(counts)
-    assert has_known_laws(settled) and settled.settle(counts * 2).laws[0].masses is not None
+    assert has_known_laws(settled) and settled.settle(counts * 2).drawn[0].masses is not None
     check_channel(settled, matrix(keep, margins), seed)
 
 
 def test_settling_on_its_own_reports_leaves_a_single_column_unchanged() -> None:
     counts = np.array([70.0, 25, 5])
-    close(Retain(0.3, (OwnLaw(3),)).settle(counts).solve(counts), counts)
+    close(Retain(0.3, (Distribution(3, own=True),)).settle(counts).solve(counts), counts)
 
 
 def test_settling_on_no_reports_at_all_still_gives_a_channel() -> None:
-    assert Retain(0.5, (OwnLaw(2),)).settle(np.zeros(2)).laws[0].vector().tolist() == [0.5, 0.5]
+    assert Retain(0.5, (Distribution(2, own=True),)).settle(np.zeros(2)).drawn[
+        0
+    ].vector().tolist() == [0.5, 0.5]
 
 
 def test_merging_and_settling_commute() -> None:
     cells = Numeric("x", 0, 9).cells_by_cuts([3, 7])
     counts = np.arange(10.0)
-    fine = Retain(0.4, (OwnLaw(10),)).settle(counts).coarsen([cells])
-    coarse = Retain(0.4, (OwnLaw(10),)).coarsen([cells]).settle(cells.sum(counts))
+    fine = Retain(0.4, (Distribution(10, own=True),)).settle(counts).coarsen([cells])
+    coarse = Retain(0.4, (Distribution(10, own=True),)).coarsen([cells]).settle(cells.sum(counts))
     close(fine.to_dense(), coarse.to_dense())
 
 
 def test_an_own_law_says_that_it_must_be_settled_first() -> None:
     with pytest.raises(EstimationError, match="settle the channel"):
-        Retain(0.5, (OwnLaw(3),)).apply(np.ones(3))
+        Retain(0.5, (Distribution(3, own=True),)).apply(np.ones(3))
 
 
 def test_merging_a_fine_grid_never_writes_the_grid_down() -> None:
@@ -150,7 +155,7 @@ def test_no_report_is_no_certainty() -> None:
     """Of a thousand million values hardly any report falls on one, whoever has it: that none did
     left 0 people with next to no error.
     """
-    channel = Retain(2e-8, (Law(2, np.array([1e-9, 1 - 1e-9])),))
+    channel = Retain(2e-8, (Distribution(2, np.array([1e-9, 1 - 1e-9])),))
     weighed = channel.variance_tally(np.array([0.0, 5000.0]))
     assert weighed == pytest.approx([5e-6, 5000])
     assert channel.inverse_squared(weighed)[0] > 1e5**2

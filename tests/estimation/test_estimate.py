@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.channels import Dense, OwnLaw, Product, Retain
+from sfumato.channels import Dense, Distribution, Product, Retain
 from sfumato.counting.in_memory import ArrayCounter, contingency
 from sfumato.domain import Category, Domain
 from sfumato.errors import EstimationError, ParameterError, SchemaError
@@ -150,7 +150,9 @@ def test_a_law_read_off_the_reports_has_its_own_error(names, permuted):
     """
     truth, keep, rng = population(3000), 0.4, np.random.default_rng(7)
     sizes = [DOMAIN[name].size for name in names]
-    channel = Product.of(*(Retain(keep, (OwnLaw(size, permuted=permuted),)) for size in sizes))
+    channel = Product.of(
+        *(Retain(keep, (Distribution(size, own=True, permuted=permuted),)) for size in sizes)
+    )
     columns = [truth[DOMAIN.index(name)] for name in names]
     exact = contingency(columns, sizes)
     values, stderrs = [], []

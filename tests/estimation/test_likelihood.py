@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.channels import Dense, Law, Product, Retain
+from sfumato.channels import Dense, Distribution, Product, Retain
 from sfumato.errors import ConvergenceWarning
 from sfumato.estimation.likelihood import (
     _in_blocks,
@@ -35,7 +35,10 @@ def optimality_gap(channel, counts, value) -> float:
 )
 def test_the_closed_form_for_retain_channels_is_optimal(counts, keep, seed):
     masses = np.random.default_rng(seed).dirichlet(np.ones(len(counts)))
-    channel, counts = Retain(keep, (Law(len(counts), masses),)), np.array(counts, dtype=float)
+    channel, counts = (
+        Retain(keep, (Distribution(len(counts), masses),)),
+        np.array(counts, dtype=float),
+    )
     value = retain_maximum(channel, counts)
     assert value.min() >= 0 and np.isclose(value.sum(), counts.sum())
     assert optimality_gap(channel, counts, value) < 1e-6
@@ -105,7 +108,8 @@ def test_clip_and_scale_keeps_the_total_even_when_nothing_is_positive():
 
 def test_small_factors_multiplied_out_are_the_same_channel() -> None:
     laws = [
-        Law(size, np.arange(1.0, size + 1) / (size * (size + 1) / 2)) for size in (2, 3, 2, 5, 7, 2)
+        Distribution(size, np.arange(1.0, size + 1) / (size * (size + 1) / 2))
+        for size in (2, 3, 2, 5, 7, 2)
     ]
     channel = Product.of(*(Retain(0.7, (law,)) for law in laws))
     blocks = _in_blocks(channel)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.channels import Law
+from sfumato.channels import Distribution
 from sfumato.domain import Category, Domain, Numeric
 from sfumato.errors import EstimationError
-from sfumato.estimation.moments import Scale, law_moments
+from sfumato.estimation.moments import Scale, drawn_moments
 from sfumato.randomness import seeded
 from sfumato.release import Exact
 from sfumato.table import Table
@@ -137,7 +137,7 @@ def test_the_moments_of_a_uniform_law_are_those_of_its_values(cuts):
     age, scale = DOMAIN["age"], Scale(45.0, 20.0)
     cells = age.cells_by_cuts(cuts)
     numbers, owner = scale.apply(age.numbers(np.arange(60))), cells.assign(np.arange(60))
-    found = law_moments(Law(60), age, cells, scale)
+    found = drawn_moments(Distribution(60), age, cells, scale)
     for cell in range(cells.size):
         sums = [(numbers[owner == cell] ** power).sum() / 60 for power in range(5)]
         assert np.allclose(found[cell], sums, rtol=1e-12, atol=1e-14)
@@ -145,7 +145,9 @@ def test_the_moments_of_a_uniform_law_are_those_of_its_values(cuts):
 
 def test_the_moments_of_a_law_on_a_thousand_million_values_need_no_list_of_them():
     wide = Numeric("x", 0, 4 * 10**9)
-    found = law_moments(Law(wide.size), wide, wide.cells_by_cuts([10**9]), Scale.of(wide))
+    found = drawn_moments(
+        Distribution(wide.size), wide, wide.cells_by_cuts([10**9]), Scale.of(wide)
+    )
     assert found.sum(axis=0) == pytest.approx([1, 0, 1 / 3, 0, 1 / 5], abs=1e-8)
 
 

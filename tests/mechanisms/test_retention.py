@@ -45,13 +45,11 @@ def test_a_stated_law_is_drawn_by_integers_of_sum_two_to_the_32(
     gamma: Fraction | float, weights: list[float]
 ) -> None:
     mechanism = Retention.promising(Guarantee(gamma), domain_of(len(weights)), replace=weights)
-    (column,) = mechanism.columns
-    assert isinstance(column.drawn, tuple) and sum(column.drawn) == 1 << 32
-    least = Fraction(min(column.drawn), 1 << 32)
-    assert mechanism.guarantee.gamma == 1 + column.keep / ((1 - column.keep) * least) <= gamma
-    assert np.allclose(
-        np.array(column.drawn) / 2.0**32, np.array(weights) / sum(weights), atol=1e-9
-    )
+    (drawn,), (keep,) = mechanism.drawn, mechanism.keeps
+    assert isinstance(drawn, tuple) and sum(drawn) == 1 << 32
+    least = Fraction(min(drawn), 1 << 32)
+    assert mechanism.guarantee.gamma == 1 + keep / ((1 - keep) * least) <= gamma
+    assert np.allclose(np.array(drawn) / 2.0**32, np.array(weights) / sum(weights), atol=1e-9)
 
 
 def test_every_boundary_of_a_stated_law_falls_where_it_should() -> None:
@@ -66,7 +64,7 @@ def test_every_boundary_of_a_stated_law_falls_where_it_should() -> None:
 
 def test_each_column_has_the_same_share() -> None:
     mechanism = Retention.promising(Guarantee(16), domain_of(2, 50))
-    assert [float(column.gamma) for column in mechanism.columns] == [pytest.approx(4, rel=1e-6)] * 2
+    assert [*map(float, mechanism.gammas)] == [pytest.approx(4, rel=1e-6)] * 2
 
 
 def test_numbers_stay_numbers_on_their_grid() -> None:
@@ -114,7 +112,7 @@ def test_a_value_that_is_never_drawn_gives_itself_away() -> None:
 
 
 def test_keep_is_rounded_down() -> None:
-    third = Retention(Domain((SEX,)), Fraction(1, 3)).columns[0].keep
+    third = Retention(Domain((SEX,)), Fraction(1, 3)).keeps[0]
     assert third == Fraction((1 << 32) // 3, 1 << 32) < Fraction(1, 3)
 
 
@@ -157,7 +155,7 @@ def test_too_small_a_share_is_refused_rather_than_rounded_up() -> None:
 
 def test_public_columns_need_no_keep() -> None:
     mechanism = Retention(Domain((SEX, INCOME, HOURS)), {"sex": 0.5, "hours": 0.25})
-    assert [column.keep for column in mechanism.columns] == [Fraction(1, 2), Fraction(1, 4)]
+    assert mechanism.keeps == (Fraction(1, 2), Fraction(1, 4))
 
 
 def test_category_with_many_values_keeps_its_code_width() -> None:

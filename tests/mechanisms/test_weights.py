@@ -15,7 +15,8 @@ from hypothesis.extra.numpy import arrays
 from sfumato.domain import Category, Domain, Numeric
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.matrix import UserMatrix
-from sfumato.mechanisms.retention import Replaced, Retention
+from sfumato.mechanisms.retention import Retention
+from sfumato.mechanisms.steps import KeepOrDraw
 from sfumato.mechanisms.weights import check_weights, integer_weights, threshold
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.probability import ONE
@@ -123,8 +124,8 @@ def test_a_promise_over_a_large_domain_is_kept_by_every_code() -> None:
     law[:100_000] = 1e-9
     domain = Domain((Numeric("income", 0, 200_000),))
     mechanism = Retention.promising(Guarantee(19), domain, replace=law.tolist())
-    (column,) = mechanism.columns
-    assert isinstance(column.drawn, tuple) and min(column.drawn) == 1 and sum(column.drawn) == ONE
+    (drawn,) = mechanism.drawn
+    assert isinstance(drawn, tuple) and min(drawn) == 1 and sum(drawn) == ONE
     assert 1 < mechanism.guarantee.gamma <= 19
 
 
@@ -138,7 +139,7 @@ def test_weights_that_wrapped_or_do_not_sum_are_refused_wherever_they_are_kept(
     with pytest.raises(ParameterError, match=r"2\^32"):
         check_weights(weights)
     with pytest.raises(ParameterError, match=r"2\^32"):
-        Replaced(2, Fraction(1, 2), weights)
+        KeepOrDraw(columns=(0,), reports=(0,), size=2, keep=ONE // 2, weights=weights)
 
 
 def test_a_matrix_is_checked_when_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from sfumato.errors import DataError, EstimationError, ParameterError, SchemaErr
 from sfumato.mechanisms.base import channel_over
 from sfumato.mine import limits
 from sfumato.mine.features import Problem
-from sfumato.mine.quality import Concurrence, roc_area
+from sfumato.mine.quality import roc_area
 from sfumato.mine.splits import Split, cut_deviations, deviation, entropy, gini, shrunken
 from sfumato.mine.tree import DecisionTree
 from sfumato.mine.tree_questions import NodeCounts, TreeQuestions
@@ -288,7 +288,7 @@ def test_a_release_teaches_nearly_what_the_truth_teaches(mechanism, public):
     tree = DecisionTree("ill", max_depth=3, most_cells=10).fit(release)
     direct = DecisionTree("ill", max_depth=3, most_cells=10).fit(Exact(people(20_000)))
     assert tree.quality(test).auc > direct.quality(test).auc - 0.05
-    assert Concurrence.between(tree.quality(test), direct.quality(test)).same_label > 0.85
+    assert tree.quality(test).agreement(direct.quality(test))["same_label"] > 0.85
 
 
 def test_the_tree_asks_for_marginals_and_nothing_else():

@@ -1,6 +1,6 @@
 """Channels: the matrices that counts pass through, each known by its structure."""
 
-from sfumato.channels.channel import Channel, Law, NotLumpableError, OwnLaw
+from sfumato.channels.channel import Channel, Distribution, NotLumpableError
 from sfumato.channels.cut import CutBaskets, CutRecords, Sizes
 from sfumato.channels.decoded import Decoded
 from sfumato.channels.dense import Dense
@@ -15,9 +15,8 @@ __all__ = [
     "CutRecords",
     "Decoded",
     "Dense",
-    "Law",
+    "Distribution",
     "NotLumpableError",
-    "OwnLaw",
     "Product",
     "Retain",
     "Sizes",

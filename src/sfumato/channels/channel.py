@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, wraps
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -31,83 +31,53 @@ class NotLumpableError(EstimationError):
 
 
 @dataclass(frozen=True, eq=False)
-class Law:
-    """A distribution on the codes 0..size-1 of one axis; `masses` None is uniform, so that a fine
-    grid costs nothing.
+class Distribution:
+    """What a value that is not kept is drawn from, on the codes 0..size-1 of an axis.
+
+    `masses` None is uniform, so that a fine grid costs nothing; or the column's `own` (identity
+    perturbation, permuting), read off the reports, for their marginal is unchanged. `permuted` says
+    that the replaced values were permuted among themselves, so that the column's counts have no
+    error at all.
     """
 
     size: int
     masses: NDArray[np.float64] | None = None
-
-    @property
-    def known(self) -> bool:
-        """Whether the masses can be stated before any report is seen."""
-        return True
+    own: bool = False
+    permuted: bool = False
 
     @property
     def uniform(self) -> bool:
         """Whether every code has the same mass."""
-        return self.known and self.masses is None
+        return self.masses is None and not self.own
 
     def vector(self) -> NDArray[np.float64]:
         """The masses, one a code."""
+        if self.own:
+            raise EstimationError(
+                "this is the column's own distribution; settle the channel with the observed "
+                "counts first"
+            )
         return np.full(self.size, 1 / self.size) if self.masses is None else self.masses
 
-    def coarsen(self, cells: Cells) -> Law:
-        """The law of merged cells: masses are summed."""
+    def coarsen(self, cells: Cells) -> Distribution:
+        """That of merged cells: masses are summed."""
+        if self.own:
+            return replace(self, size=cells.size)
         if self.masses is None:
-            return Law(cells.size, cells.counts() / self.size)
-        return Law(cells.size, cells.sum(self.masses))
+            return Distribution(cells.size, cells.counts() / self.size)
+        return Distribution(cells.size, cells.sum(self.masses))
 
     @property
     def least(self) -> float:
-        """The smallest mass."""
-        return 1 / self.size if self.masses is None else float(self.masses.min())
-
-    @property
-    def square(self) -> float:
-        """The sum of squared masses."""
-        return 1 / self.size if self.masses is None else float(self.masses @ self.masses)
-
-
-@dataclass(frozen=True, eq=False)
-class OwnLaw(Law):
-    """The column's own distribution (identity perturbation, permuting), read off the reports: their
-    marginal is unchanged.
-
-    `permuted` says that the replaced values were permuted among themselves, so that the column's
-    counts have no error at all.
-    """
-
-    permuted: bool = False
-
-    @property
-    def known(self) -> bool:
-        return False
-
-    def vector(self) -> NDArray[np.float64]:
-        raise EstimationError(
-            "this law is the column's own distribution; settle the channel with the observed "
-            "counts first"
-        )
-
-    def coarsen(self, cells: Cells) -> Law:
-        return OwnLaw(cells.size, permuted=self.permuted)
-
-    @property
-    def least(self) -> float:
-        return 0.0  # nothing is promised about a value that no one else holds
-
-    @property
-    def square(self) -> float:
-        return float(self.vector() @ self.vector())
+        """The smallest mass; nothing is promised about a value that no one else holds."""
+        return 0.0 if self.own else float(self.vector().min())
 
 
 class Replacement(NamedTuple):
-    """A value is kept with this probability, else drawn from a law."""
+    """A value is kept with this probability, else drawn."""
 
     keep: float
-    law: Law
+    drawn: Distribution
     alone: bool  # whether it is drawn on its own, or never: else together with other axes
 
 
@@ -339,9 +309,9 @@ def own_axes(channel: Channel) -> tuple[OwnAxis, ...]:
     """The axes whose law is to be read off the reports themselves."""
     found = ((axis, channel.replaced(axis)) for axis in range(len(channel.inputs)))
     return tuple(
-        OwnAxis(axis, each.keep, each.law.permuted)
+        OwnAxis(axis, each.keep, each.drawn.permuted)
         for axis, each in found
-        if each is not None and isinstance(each.law, OwnLaw)
+        if each is not None and each.drawn.own
     )
 
 

@@ -36,7 +36,10 @@ def _retained_condition(channel: Retain) -> float:
     keep, size = channel.keep, math.prod(channel.inputs)
     if size == 1:
         return 1.0
-    square = math.prod(law.square for law in channel.laws)
+    square = math.prod(
+        1 / part.size if part.uniform else float(part.vector() @ part.vector())
+        for part in channel.drawn
+    )
     tilt = math.sqrt(max(0.0, square - 1 / size))
     plane = keep * np.eye(2) + (1 - keep) * np.array([[1.0, 0.0], [tilt * math.sqrt(size), 0.0]])
     values = [*np.linalg.svd(plane, compute_uv=False).tolist(), *([abs(keep)] if size > 2 else [])]

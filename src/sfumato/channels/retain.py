@@ -1,6 +1,4 @@
-"""Retain: keep the cell, or draw it from a public law (gamma-diagonal, randomised response,
-retention, one flipped bit).
-"""
+"""Retain: keep the cell or draw it (gamma-diagonal, k-ary response, retention, a flipped bit)."""
 
 from __future__ import annotations
 
@@ -12,16 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels.channel import Channel, Counts, Law, Replacement, to_tally, to_truths
+from sfumato.channels.channel import Channel, Counts, Distribution, Replacement, to_tally, to_truths
 from sfumato.domain import Cells
 from sfumato.errors import ParameterError
 
-FEW = 5.0  # reports, fewer of which are expected of a cell by its law alone
+FEW = 5.0  # reports, fewer of which are expected of a cell by drawing alone
 
 
 @dataclass(frozen=True, eq=False)
 class Retain(Channel):
-    """A = keep·I + (1-keep)·b·1ᵀ, with b the product of one law per axis.
+    """A = keep·I + (1-keep)·b·1ᵀ, with b the product of one distribution per axis.
 
     `keep` does not change when cells are merged or axes summed out; b is summed. So every marginal,
     range predicate and group-by is again a Retain, solved in one pass: A⁻¹y = (y - (1-keep)·N·b) /
@@ -34,7 +32,7 @@ class Retain(Channel):
     """
 
     keep: float
-    laws: tuple[Law, ...]
+    drawn: tuple[Distribution, ...]  # b, axis by axis
 
     def __post_init__(self) -> None:
         if self.keep == 0:
@@ -43,19 +41,15 @@ class Retain(Channel):
             )
         if self.keep > 1:
             raise ParameterError(f"keep={self.keep} is not a probability; use 0 < keep <= 1")
-        if (
-            self.keep < 0
-            and self.known
-            and float(self.keep + (1 - self.keep) * self.replacement.min()) < -1e-12
-        ):
-            raise ParameterError(f"keep={self.keep} gives negative probabilities under this law")
+        if self.keep < 0 and not any(part.own for part in self.drawn):
+            least = self.keep + (1 - self.keep) * self.replacement.min()
+            if least < -1e-12:
+                raise ParameterError(f"keep={self.keep} gives negative probabilities")
 
     @classmethod
     def uniform(cls, keep: float, shape: Sequence[int]) -> Retain:
-        """Keep the whole record, or draw every axis uniformly: FRAPP's gamma-diagonal (eq. 12),
-        keep = (γ-1)/(γ+n-1).
-        """
-        return cls(keep, tuple(Law(size) for size in shape))
+        """Keep all axes or draw all uniformly (gamma-diagonal, FRAPP eq. 12)."""
+        return cls(keep, tuple(Distribution(size) for size in shape))
 
     @classmethod
     def identity(cls, shape: Sequence[int]) -> Retain:
@@ -68,32 +62,29 @@ class Retain(Channel):
         keep = keep_ones + keep_zeros - 1
         if keep == 1:
             return cls.identity((2,))
-        return cls(keep, (Law(2, np.array([1 - keep_ones, 1 - keep_zeros]) / (1 - keep)),))
+        masses = np.array([1 - keep_ones, 1 - keep_zeros]) / (1 - keep)
+        return cls(keep, (Distribution(2, masses),))
 
     @property
     def inputs(self) -> tuple[int, ...]:
-        return tuple(law.size for law in self.laws)
+        return tuple(part.size for part in self.drawn)
 
     @property
     def outputs(self) -> tuple[int, ...]:
         return self.inputs
 
-    @property
-    def known(self) -> bool:
-        return all(law.known for law in self.laws)
-
     def replaced(self, axis: int) -> Replacement:
-        return Replacement(self.keep, self.laws[axis], self.keep == 1 or len(self.laws) == 1)
+        return Replacement(self.keep, self.drawn[axis], self.keep == 1 or len(self.drawn) == 1)
 
     def chances(
         self, reports: Sequence[NDArray[Any]], truths: Sequence[NDArray[Any]]
     ) -> NDArray[Any]:
         pairs = [report == truth for report, truth in zip(reports, truths, strict=True)]
         same = np.logical_and.reduce(pairs)
-        drawn = np.ones(())
-        for law, report in zip(self.laws, reports, strict=True):
-            drawn = drawn * (1 / law.size if law.uniform else law.vector()[report])
-        return self.keep * same + (1 - self.keep) * drawn
+        masses = np.ones(())
+        for part, report in zip(self.drawn, reports, strict=True):
+            masses = masses * (1 / part.size if part.uniform else part.vector()[report])
+        return self.keep * same + (1 - self.keep) * masses
 
     def mixed(
         self,
@@ -103,20 +94,19 @@ class Retain(Channel):
     ) -> NDArray[Any]:
         """keep·∏ d_j(v_j) + (1-keep)·∏ b_j(v_j): no joint table is needed."""
         kept = np.ones((1, 1))
-        for part, report in zip(within, reports, strict=True):
-            kept = kept * part[:, report].T
-        drawn = np.ones(())
-        for place, (law, report) in enumerate(zip(self.laws, reports, strict=True)):
-            own = margins[place] if margins is not None and not law.known else law.vector()
-            drawn = drawn * own[report]
-        return self.keep * kept + (1 - self.keep) * drawn[:, None]
+        masses = np.ones(())
+        for place, (part, report) in enumerate(zip(self.drawn, reports, strict=True)):
+            kept = kept * within[place][:, report].T
+            own = part.vector() if margins is None or not part.own else margins[place]
+            masses = masses * own[report]
+        return self.keep * kept + (1 - self.keep) * masses[:, None]
 
     @cached_property
     def replacement(self) -> NDArray[np.float64]:
         """b, in the shape of the table."""
         result = np.ones(())
-        for law in self.laws:
-            result = np.multiply.outer(result, law.vector())
+        for part in self.drawn:
+            result = np.multiply.outer(result, part.vector())
         return result
 
     @property
@@ -124,7 +114,7 @@ class Retain(Channel):
         return (1 - self.keep) * self.replacement[..., None]
 
     def _total(self, table: Counts) -> Counts:
-        return table.sum(axis=tuple(range(len(self.laws))))
+        return table.sum(axis=tuple(range(len(self.drawn))))
 
     @to_tally
     def apply(self, table: Counts) -> Counts:
@@ -156,22 +146,17 @@ class Retain(Channel):
         return (table * (1 - 2 * noise) + noise**2 * self._total(table)) / self.keep**2
 
     def marginal(self, axes: Sequence[int]) -> Retain:
-        return replace(self, laws=tuple(self.laws[axis] for axis in axes))
+        return replace(self, drawn=tuple(self.drawn[axis] for axis in axes))
 
     def coarsen(self, cells: Sequence[Cells]) -> Retain:
-        return replace(
-            self, laws=tuple(law.coarsen(part) for law, part in zip(self.laws, cells, strict=True))
-        )
+        pairs = zip(self.drawn, cells, strict=True)
+        return replace(self, drawn=tuple(part.coarsen(own) for part, own in pairs))
 
     def settle(self, counts: Counts) -> Retain:
-        total = float(np.sum(counts))
-        laws = list(self.laws)
-        for axis, law in enumerate(self.laws):
-            if not law.known:
-                margin = np.asarray(counts).sum(
-                    axis=tuple(other for other in range(len(laws)) if other != axis)
-                )
-                laws[axis] = Law(
-                    law.size, margin / total if total else np.full(law.size, 1 / law.size)
-                )
-        return replace(self, laws=tuple(laws))
+        total, drawn = float(np.sum(counts)), list(self.drawn)
+        for axis, part in enumerate(self.drawn):
+            if part.own:
+                others = tuple(other for other in range(len(drawn)) if other != axis)
+                margin = np.asarray(counts).sum(axis=others)
+                drawn[axis] = Distribution(part.size, margin / total if total else None)
+        return replace(self, drawn=tuple(drawn))

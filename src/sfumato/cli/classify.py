@@ -14,7 +14,7 @@ from sfumato.errors import ParameterError, near_miss
 from sfumato.mine.bayes import NaiveBayes
 from sfumato.mine.classifier import Classifier
 from sfumato.mine.features import domain_of_tests
-from sfumato.mine.quality import Concurrence, Quality
+from sfumato.mine.quality import Quality
 from sfumato.mine.tree import DecisionTree
 from sfumato.release import Exact
 from sfumato.source import Source
@@ -148,8 +148,7 @@ def _result(
     result["tree"] = classifier.text() if isinstance(classifier, DecisionTree) else None
     result["evidence"] = classifier.text() if isinstance(classifier, NaiveBayes) else None
     if found is not None and compared is not None:
-        agreement = Concurrence.between(found, compared)
-        result |= {"truth": compared.to_dict(), "agreement": vars(agreement)}
+        result |= {"truth": compared.to_dict(), "agreement": found.agreement(compared)}
     return result | {"notes": [*_notes(classifier, where, found)]}
 
 
@@ -172,7 +171,7 @@ def _judgement(where: str, found: Quality, compared: Quality | None) -> View:
     lines = [(name, *(figure for _, figure in each.figures)) for name, each in both.items()]
     words = ""
     if compared is not None:
-        shares = vars(Concurrence.between(found, compared)).items()
+        shares = found.agreement(compared).items()
         words = "the two classifiers: " + ", ".join(
             f"{name.replace('_', ' ')} {100 * share:.1f} %" for name, share in shares
         )

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels import Channel, Law, OwnLaw
+from sfumato.channels import Channel, Distribution
 from sfumato.channels.channel import is_exact, keep_of, own_axes
 from sfumato.counting import Counter
 from sfumato.domain import Cells, Numeric
@@ -275,14 +275,14 @@ def moments_of(
             "undone"
         )
     scale, sums = _centred(counter, cells, axis, attribute)
-    law = drawn_from.law
-    permuted = isinstance(law, OwnLaw) and law.permuted
     drawn = (
         np.zeros((cells[axis].size, 2 * POWERS + 1))
         if kept == 1
-        else law_moments(law, attribute, cells[axis], scale)
+        else drawn_moments(drawn_from.drawn, attribute, cells[axis], scale)
     )
-    return Moments(cells, axis, sums, channel, drawn, scale, rows, copies, permuted)
+    return Moments(
+        cells, axis, sums, channel, drawn, scale, rows, copies, drawn_from.drawn.permuted
+    )
 
 
 def _centred(
@@ -304,18 +304,18 @@ def _centred(
     return narrow, counter.power_sums(cells, axis, narrow.middle, narrow.half)
 
 
-def law_moments(
-    law: Law, attribute: Numeric, cells: Cells, scale: Scale
+def drawn_moments(
+    drawn: Distribution, attribute: Numeric, cells: Cells, scale: Scale
 ) -> NDArray[Any] | None:  # (cells, 5)
-    """The mean of z^p in each cell under a replacement law; None where the law is the column's own
+    """The mean of z^p in each cell of what is drawn; None where that is the column's own
     distribution.
     """
-    if isinstance(law, OwnLaw):
+    if drawn.own:
         return None
-    if law.uniform:
+    if drawn.uniform:
         return _uniform_moments(attribute, cells, scale)
     numbers = scale.apply(attribute.numbers(np.arange(attribute.size)).astype(np.float64))
-    masses, columns = law.vector().copy(), []
+    masses, columns = drawn.vector().copy(), []
     for _ in range(2 * POWERS + 1):
         columns.append(cells.sum(masses))
         masses *= numbers

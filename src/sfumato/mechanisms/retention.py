@@ -14,16 +14,15 @@ from typing import Any, NoReturn, Self
 import numpy as np
 
 from sfumato.arguments import checked
-from sfumato.bits import Bits
-from sfumato.channels import Law, OwnLaw, Product, Retain
-from sfumato.domain import Codes, Columns, Domain, code_dtype, codes_of
+from sfumato.channels import Distribution, Product, Retain
+from sfumato.domain import Columns, Domain, code_dtype, codes_of
 from sfumato.errors import ParameterError, PrivacyError, near_miss
-from sfumato.mechanisms.base import Mechanism, by_parameters, check_kept, steps_of
+from sfumato.mechanisms.base import Mechanism, by_parameters, steps_of
 from sfumato.mechanisms.gamma_diagonal import check_cells
 from sfumato.mechanisms.parameters import KEEP, Option, each_or_all
-from sfumato.mechanisms.steps import KeepOrDraw, Step
-from sfumato.mechanisms.steps.step import run_steps
-from sfumato.mechanisms.weights import check_weights, integer_weights, threshold
+from sfumato.mechanisms.steps import KeepOrDraw
+from sfumato.mechanisms.steps.step import product_of, run_steps
+from sfumato.mechanisms.weights import integer_weights, threshold
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.privacy.probability import ONE
 from sfumato.randomness import Keystream
@@ -86,45 +85,97 @@ class Retention(Mechanism):
         check_cells(cls.name, domain)
         if not math.isfinite(guarantee.gamma):
             raise ParameterError("gamma must be finite; an unperturbed release needs no mechanism")
-        keep = _shared_keep(guarantee, domain.private, replace)
-        return check_kept(cls(domain, keep, replace), guarantee)
-
-    @cached_property
-    def columns(self) -> tuple[Replaced, ...]:
-        """How each private column is replaced."""
-        assert isinstance(self.keep, tuple) and isinstance(self.replace, tuple)
-        return tuple(
-            Replaced(attribute.size, Fraction(keep), drawn)
-            for attribute, keep, drawn in zip(
-                self.domain.private, self.keep, self.replace, strict=True
-            )
+        trial = cls(domain, 0.5, replace)  # whose steps say what is drawn least often
+        private, counts = domain.private, list[int]()
+        several = max(1, sum(attribute.size > 1 for attribute in private))
+        excess = math.expm1(guarantee.epsilon / several)
+        for name, step, drawn in zip(private.names, trial.steps(), trial.drawn, strict=True):
+            if drawn == "identity" or step.least == 0:
+                raise PrivacyError(
+                    f"some value of '{name}' is never drawn, so reporting it would prove it; give "
+                    "each a weight"
+                )
+            share = Fraction(excess) * step.least  # keep = g·b / (g·b + 1), g = γ_j - 1
+            counts.append(math.floor(share / (share + 1) * ONE))
+        while min(counts) > 0:
+            made = cls(domain, [Fraction(count, ONE) for count in counts], trial.drawn)
+            if guarantee.allows(made.guarantee):
+                return made
+            counts = [count - 1 for count in counts]
+        raise PrivacyError(
+            f"column '{private.names[int(np.argmin(counts))]}' would keep less than one value in "
+            "2^32 under this guarantee",
+            hint="use fewer columns, coarser numbers or a larger gamma",
         )
+
+    @property
+    def keeps(self) -> tuple[Fraction, ...]:
+        """The keep of each private column."""
+        assert isinstance(self.keep, tuple)
+        return self.keep
+
+    @property
+    def drawn(self) -> tuple[str | tuple[int, ...], ...]:
+        """What each private column is drawn from: "uniform", its own distribution ("identity"), or
+        weights of sum 2^32.
+        """
+        assert isinstance(self.replace, tuple)
+        found: tuple[Any, ...] = self.replace
+        return found
 
     @by_parameters
     def needs_all_rows(self) -> bool:
-        return any(column.drawn == "identity" for column in self.columns)
+        return "identity" in self.drawn
+
+    def steps(self) -> tuple[KeepOrDraw, ...]:
+        columns = zip(self.domain.private, self.keeps, self.drawn, strict=True)
+        return tuple(
+            KeepOrDraw(
+                columns=(place,),
+                reports=(place,),
+                size=attribute.size,
+                keep=int(keep * ONE),
+                weights=None if isinstance(drawn, str) else drawn,
+            )
+            for place, (attribute, keep, drawn) in enumerate(columns)
+        )
+
+    @cached_property
+    def gammas(self) -> tuple[Gamma, ...]:
+        """That of each column; its own distribution may have no mass at a value."""
+        pairs = zip(self.steps(), self.drawn, strict=True)
+        return tuple(
+            math.inf if drawn == "identity" and step.size > 1 else step.gamma
+            for step, drawn in pairs
+        )
 
     @property
     def guarantee(self) -> Guarantee:
-        return Guarantee(Fraction(1)).compose(*(Guarantee(column.gamma) for column in self.columns))
+        return Guarantee(product_of(self.gammas))
 
     @cached_property
     def private_channel(self) -> Product:
-        return Product.of(*(column.channel for column in self.columns))
+        factors, sizes = [], self.domain.private.shape
+        for size, keep, drawn in zip(sizes, self.keeps, self.drawn, strict=True):
+            masses = None if isinstance(drawn, str) else np.array(drawn, dtype=np.float64) / ONE
+            part = Distribution(size, masses, own=drawn == "identity")
+            factors.append(Retain(float(keep), (part,)))
+        return Product.of(*factors)
 
     @by_parameters
     def caveats(self) -> tuple[str, ...]:
         caveats = []
-        for attribute, column in zip(self.domain.private, self.columns, strict=True):
-            if column.size > 1 and column.keep == 1:
+        columns = zip(self.domain.private, self.keeps, self.drawn, self.gammas, strict=True)
+        for attribute, keep, drawn, gamma in columns:
+            if attribute.size > 1 and keep == 1:
                 caveats.append(f"'{attribute.name}' is kept as it is: nothing is promised about it")
-            elif column.drawn == "identity":
+            elif drawn == "identity":
                 caveats.append(
                     f"'{attribute.name}' is replaced by its own distribution: a value that few "
                     "people hold is almost "
                     "certainly true where it is reported, so no gamma is promised"
                 )
-            elif math.isinf(column.gamma):
+            elif math.isinf(gamma):
                 caveats.append(
                     f"'{attribute.name}' has values that are never drawn, so reporting one proves "
                     "that it is true"
@@ -132,13 +183,11 @@ class Retention(Mechanism):
         return tuple(caveats)
 
     def parameters(self) -> dict[str, Any]:
-        named = dict(zip(self.domain.private.names, self.columns, strict=True))
+        names = self.domain.private.names
+        drawn = (each if isinstance(each, str) else list(each) for each in self.drawn)
         return {
-            "keep": {name: str(column.keep) for name, column in named.items()},
-            "replace": {
-                name: column.drawn if isinstance(column.drawn, str) else list(column.drawn)
-                for name, column in named.items()
-            },
+            "keep": dict(zip(names, map(str, self.keeps), strict=True)),
+            "replace": dict(zip(names, drawn, strict=True)),
         }
 
     @classmethod
@@ -155,71 +204,23 @@ class Retention(Mechanism):
             },
         )
 
-    def steps(self) -> tuple[Step, ...]:
-        return tuple(column.step(place) for place, column in enumerate(self.columns))
-
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         """As its steps say; a column replaced by its own distribution needs all rows."""
         if not self.needs_all_rows:
             return super().randomise(columns, rng)
-        return tuple(
-            column.replaced(codes, rng)
-            if column.drawn == "identity"
-            else run_steps([replace(step, columns=(0,), reports=(0,))], (codes,), rng)[0]
-            for column, step, codes in zip(self.columns, steps_of(self), columns, strict=True)
-        )
-
-
-@dataclass(frozen=True)
-class Replaced:
-    """How one column is replaced: kept with `keep`, else drawn from a distribution: "uniform",
-    "identity" (its own), or weights of sum 2^32.
-    """
-
-    size: int
-    keep: Fraction
-    drawn: str | tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.drawn, str):
-            check_weights(self.drawn)
-
-    @property
-    def gamma(self) -> Gamma:
-        """That of its step; a column's own distribution may have no mass at a value."""
-        return math.inf if self.drawn == "identity" and self.size > 1 else self.step(0).gamma
-
-    @property
-    def least(self) -> Fraction:
-        """The least probability of a value that is drawn."""
-        return Fraction(0) if self.drawn == "identity" else self.step(0).least
-
-    def step(self, place: int) -> KeepOrDraw:
-        """What a device does to the column at this place."""
-        return KeepOrDraw(
-            columns=(place,),
-            reports=(place,),
-            size=self.size,
-            keep=int(self.keep * ONE),
-            weights=None if isinstance(self.drawn, str) else self.drawn,
-        )
-
-    @property
-    def channel(self) -> Retain:
-        if self.drawn == "identity":
-            return Retain(float(self.keep), (OwnLaw(self.size),))
-        stated = not isinstance(self.drawn, str)
-        masses = np.array(self.drawn, dtype=np.float64) / ONE if stated else None
-        return Retain(float(self.keep), (Law(self.size, masses),))
-
-    def replaced(self, column: Codes | Bits, rng: Keystream) -> Codes:
-        """The reports of these codes, replaced by some of their own."""
-        codes = np.asarray(column)
-        drop = np.flatnonzero(~rng.chance(int(self.keep * ONE), 32, len(codes)))
-        reports = codes.astype(code_dtype(self.size), copy=True)
-        if len(drop):
-            reports[drop] = codes[rng.below(len(codes), len(drop))]
-        return reports
+        found = list[Any]()
+        for column, step, drawn in zip(columns, steps_of(self), self.drawn, strict=True):
+            if drawn != "identity":
+                found += run_steps([replace(step, columns=(0,), reports=(0,))], (column,), rng)
+                continue
+            assert isinstance(step, KeepOrDraw)
+            codes = np.asarray(column)
+            drop = np.flatnonzero(~rng.chance(step.keep, 32, len(codes)))
+            reports = codes.astype(code_dtype(step.size), copy=True)
+            if len(drop):
+                reports[drop] = codes[rng.below(len(codes), len(drop))]
+            found.append(reports)
+        return tuple(found)
 
 
 @checked
@@ -275,7 +276,10 @@ class Permuting(Mechanism):
     def private_channel(self) -> Product:
         pairs = zip(self.domain.private.shape, self.keeps, strict=True)
         return Product.of(
-            *(Retain(float(keep), (OwnLaw(size, permuted=True),)) for size, keep in pairs)
+            *(
+                Retain(float(keep), (Distribution(size, own=True, permuted=True),))
+                for size, keep in pairs
+            )
         )
 
     def parameters(self) -> dict[str, Any]:
@@ -359,34 +363,3 @@ def _listed(private: Domain, what: str, given: Any, default: Any = None) -> Sequ
         )
     listed: Sequence[Any] = given
     return listed
-
-
-def _shared_keep(
-    guarantee: Guarantee, private: Domain, replacement: Replacement
-) -> tuple[Fraction, ...]:
-    """The largest keeps, in steps of 2^-32, with γ_j = γ^(1/k) whose exact product is not above γ:
-    keep = g·b / (g·b + 1) with g = γ_j - 1 and b the least mass of what is drawn.
-    """
-    excess = math.expm1(guarantee.epsilon / max(1, sum(each.size > 1 for each in private)))
-    pairs = zip(private, _replacements(private, replacement), strict=True)
-    columns = [Replaced(attribute.size, Fraction(1, 2), drawn) for attribute, drawn in pairs]
-    counts = []
-    for name, column in zip(private.names, columns, strict=True):
-        if column.least == 0:
-            raise PrivacyError(
-                f"some value of '{name}' is never drawn, so reporting it would prove it; give "
-                "each a weight"
-            )
-        share = Fraction(excess) * column.least
-        counts.append(math.floor(share / (share + 1) * ONE))
-    while min(counts) > 0:
-        keeps = tuple(Fraction(count, ONE) for count in counts)
-        kept = (replace(column, keep=keep) for column, keep in zip(columns, keeps, strict=True))
-        if math.prod(Fraction(column.gamma) for column in kept) <= guarantee.gamma:
-            return keeps
-        counts = [count - 1 for count in counts]
-    raise PrivacyError(
-        f"column '{private.names[int(np.argmin(counts))]}' would keep less than one value in 2^32 "
-        "under this guarantee",
-        hint="use fewer columns, coarser numbers or a larger gamma",
-    )

@@ -126,6 +126,22 @@ class Quality(Result):
         }
         return tuple((name, f"{value:.4f}") for name, value in found.items())
 
+    def agreement(self, other: Quality) -> dict[str, float]:
+        """How often two classifiers of the same records concur (FRAPP table 5, BOTH): both right,
+        both wrong, and the same label, as shares.
+        """
+        if not np.array_equal(self.truth, other.truth):
+            raise DataError(
+                "two classifiers agree or not on the same records; these were judged on "
+                "different ones"
+            )
+        right, too = self.predicted == self.truth, other.predicted == other.truth
+        return {
+            "both_right": float((right & too).mean()),
+            "both_wrong": float((~right & ~too).mean()),
+            "same_label": float((self.predicted == other.predicted).mean()),
+        }
+
     def view(self) -> View:
         """The figures, and how many of each class were taken for which."""
         rows = zip(self.classes, np.round(self.confusion).astype(int).tolist(), strict=True)
@@ -159,32 +175,6 @@ class Quality(Result):
             "classes": list(self.classes),
             "confusion": np.round(self.confusion).astype(int).tolist(),
         }
-
-
-@dataclass(frozen=True)
-class Concurrence:
-    """How often two classifiers concur (FRAPP table 5, BOTH): both right, both wrong, and the same
-    label, as shares.
-    """
-
-    both_right: float
-    both_wrong: float
-    same_label: float
-
-    @classmethod
-    def between(cls, first: Quality, second: Quality) -> Concurrence:
-        """The agreement of two classifiers on the same records."""
-        if not np.array_equal(first.truth, second.truth):
-            raise DataError(
-                "two classifiers agree or not on the same records; these were judged on "
-                "different ones"
-            )
-        right, other = first.predicted == first.truth, second.predicted == second.truth
-        return cls(
-            float((right & other).mean()),
-            float((~right & ~other).mean()),
-            float((first.predicted == second.predicted).mean()),
-        )
 
 
 def roc_area(

@@ -7,8 +7,6 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,40 +27,13 @@ from sfumato.view import ColumnView, TableView, View
 Floats = NDArray[Any]
 
 
-@dataclass(frozen=True, eq=False)
-class WeightedCells:
-    """The cells of the joint domain that are not empty: one row a cell and class, weighted by its
-    reconstructed count.
-    """
-
-    features: tuple[Feature, ...]
-    cells: tuple[NDArray[np.intp], ...]  # one array a feature
-    labels: NDArray[np.intp]
-    weights: Floats
-
-    @cached_property
-    def matrix(self) -> Floats:
-        """The cells as numbers for an estimator."""
-        return encoded(self.features, self.cells)
-
-    def shares(self) -> Floats:  # one axis a feature
-        """The reconstructed share of each cell, whatever the class."""
-        counts = np.zeros(tuple(feature.size for feature in self.features))
-        np.add.at(counts, self.cells, self.weights)
-        return counts / counts.sum()
-
-
-def by_class(table: Estimate, features: tuple[Feature, ...]) -> WeightedCells:
+def by_class(table: Estimate) -> Floats:  # one axis a feature, then the classes
     """Each class reconstructed on its own, negative counts set to zero, the rest scaled to the
     class (FRAPP §8.2.1).
     """
-    totals = clip_and_scale(table.value.sum(axis=tuple(range(len(features)))), table.rows)
-    counts = np.stack(
-        [clip_and_scale(table.value[..., place], total) for place, total in enumerate(totals)],
-        axis=-1,
-    )
-    places = np.nonzero(counts)
-    return WeightedCells(features, places[:-1], places[-1], counts[places])
+    totals = clip_and_scale(table.value.sum(axis=tuple(range(table.value.ndim - 1))), table.rows)
+    found = [clip_and_scale(table.value[..., place], each) for place, each in enumerate(totals)]
+    return np.stack(found, axis=-1)
 
 
 def encoded(
@@ -121,12 +92,11 @@ class Reconstructed(Classifier):
         table = problem.source.marginal(
             [*(feature.cells for feature in problem.features), problem.target]
         )
-        self.cells_ = by_class(table, problem.features)
-        self.prior_ = self.cells_.shares()
+        self.counts_ = by_class(table)
+        *filled, labels = np.nonzero(self.counts_)
+        matrix, weights = encoded(problem.features, filled), self.counts_[(*filled, labels)]
         self.estimator_ = _fresh(self.estimator)
-        self.estimator_.fit(
-            self.cells_.matrix, self.cells_.labels, sample_weight=self.cells_.weights
-        )
+        self.estimator_.fit(matrix, labels, sample_weight=weights)
 
     @property
     def _used(self) -> Sequence[Cells]:
@@ -155,7 +125,7 @@ class Reconstructed(Classifier):
                 "cell by cell",
                 hint="classify true records, or use a DecisionTree or NaiveBayes",
             )
-        prior = self.prior_
+        prior = self.counts_.sum(axis=-1) / self.counts_.sum()
         probabilities = self._from_truths([place.ravel() for place in np.indices(prior.shape)])
         joint = prior[..., None] * probabilities.reshape(*prior.shape, -1)
         settled = seen.channel.settle(prior)
@@ -166,14 +136,14 @@ class Reconstructed(Classifier):
         """What the estimator was trained on; for programs a row for each reconstructed cell and
         class: the weighted records.
         """
-        cells = self.cells_
-        counts = np.bincount(cells.labels, cells.weights, len(self.classes_))
+        places = np.nonzero(self.counts_)
+        counts = self.counts_.reshape(-1, len(self.classes_)).sum(axis=0)
         columns: list[tuple[str, Any]] = [
-            (feature.name, np.array(feature.cells.labels, dtype=object)[places])
-            for feature, places in zip(cells.features, cells.cells, strict=True)
+            (feature.name, np.array(feature.cells.labels, dtype=object)[own])
+            for feature, own in zip(self._features, places, strict=False)
         ]
-        columns.append((self.target, self.classes_.astype(object)[cells.labels]))
-        columns.append(("count", cells.weights))
+        columns.append((self.target, self.classes_.astype(object)[places[-1]]))
+        columns.append(("count", self.counts_[places]))
         people = [f"people with {label}" for label in self.classes_]
         return View(
             "A classifier of reconstructed cells",
@@ -181,7 +151,7 @@ class Reconstructed(Classifier):
                 ("target", self.target),
                 ("estimator", self.estimator_),
                 ("features", listing(self.feature_names_in_, most=40)),
-                ("reconstructed cells", len(cells.weights)),
+                ("reconstructed cells", len(places[0])),
                 *zip(people, map(round, counts.tolist()), strict=True),
             ],
             tables=(TableView([ColumnView("", part, field=name) for name, part in columns]),),

@@ -235,7 +235,8 @@ class KeepOrDraw(Action):
         self.check(self.keep <= ONE, f"keep {self.keep}", "use 0 <= keep <= 2^32")
         weights = self.weights
         self.check(
-            weights is None or (len(weights) == self.size and sum(weights) == ONE),
+            weights is None
+            or (len(weights) == self.size and sum(weights) == ONE and min(weights) >= 0),
             f"weights that do not fit its {self.size} values",
             "give one a value, of sum 2^32",
         )
