@@ -77,8 +77,8 @@ class LastValueNeverDrawn(Retention):
 
     def randomise(self, columns: Columns, rng: Keystream) -> Columns:
         reports = []
-        for column, own in zip(columns, self.columns, strict=True):
-            kept = rng.chance(int(own.keep * (1 << 32)), 32, len(column))
+        for column, own in zip(columns, self.steps(), strict=True):
+            kept = rng.chance(own.keep, 32, len(column))
             reports.append(
                 np.where(kept, column, rng.below(max(1, own.size - 1), len(column))).astype(
                     code_dtype(own.size)
