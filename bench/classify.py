@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.counting.in_memory import ArrayCounter
+from sfumato.counting.in_memory import TableCounter
 from sfumato.datasets.loaders import data_directory, salary
 from sfumato.datasets.survey import survey
 from sfumato.domain import Category, Domain
@@ -252,7 +252,7 @@ def large(rows: int) -> Iterator[Line]:
         yield Line(what, f"{ours:.1f} s", f"scikit-learn {theirs:.1f} s", "less", ours < theirs)
 
 
-_SCAN = ArrayCounter._scan
+_SCAN = TableCounter._scan
 
 
 def count_scans() -> list[int]:
@@ -261,11 +261,11 @@ def count_scans() -> list[int]:
     """
     scans: list[int] = []
 
-    def scan(self: ArrayCounter, questions: Any) -> Any:
+    def scan(self: TableCounter, questions: Any) -> Any:
         scans.append(len(questions))
         return _SCAN(self, questions)
 
-    ArrayCounter._scan = scan  # type: ignore[method-assign]
+    TableCounter._scan = scan  # type: ignore[method-assign]
     return scans
 
 

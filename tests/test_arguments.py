@@ -638,7 +638,6 @@ def methods(folder: Path) -> dict[str, Call]:
             f"{name}.marginals": (source.marginals, {"questions": [["sex"]]}),
             f"{name}.plot": (source.plot, {"columns": ["sex"], "truth": None}),
         }
-    made["Release.extended"] = (release.extended, {"batch": release.table})
     for name, source in {"Exact": exact, "Release": release}.items():
         made |= {
             f"{name}.observe": (source.observe, {"cells": cells}),

@@ -41,7 +41,7 @@ class Exact(CountedSource, Tabular):
     counter: TableCounter
 
     def __init__(self, records: Table | TableCounter) -> None:
-        counter = TableCounter.of(records) if isinstance(records, Table) else records
+        counter = TableCounter(records) if isinstance(records, Table) else records
         object.__setattr__(self, "counter", counter)
 
     @property
@@ -106,7 +106,7 @@ class Release(CountedSource, Tabular):
                 "Release(table) is now Release.of(table)", DeprecationWarning, stacklevel=2
             )
             provenance = counter.provenance
-            counter = TableCounter.of(counter)
+            counter = TableCounter(counter)
         if provenance is None:
             raise _no_mechanism()
         object.__setattr__(self, "counter", counter)
@@ -117,7 +117,7 @@ class Release(CountedSource, Tabular):
         """The release that a perturbed table in memory is."""
         if table.provenance is None:
             raise _no_mechanism()
-        return cls(TableCounter.of(table), table.provenance)
+        return cls(TableCounter(table), table.provenance)
 
     @property
     def table(self) -> Table:
@@ -155,14 +155,6 @@ class Release(CountedSource, Tabular):
     def in_memory(self) -> bool:
         """Whether the reports are in memory."""
         return isinstance(self.counter, TableCounter)
-
-    def extended(self, batch: Table) -> Release:
-        """This release with a batch of new reports; what was counted is not counted again."""
-        if not isinstance(self.counter, TableCounter):
-            raise Unanswerable("only a release in memory can be extended", hint="combine them")
-        counter = self.counter.extended(batch)
-        assert batch.provenance is not None
-        return Release(counter, self.provenance.joined(batch.provenance))
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the reports with their mechanism; `sfumato.open` reads them back."""
@@ -296,7 +288,7 @@ def perturb(
 
 def source_of(table: Table) -> Source:
     """The source that a table is: a release if it carries its mechanism, else the truth."""
-    return Exact(TableCounter.of(table)) if table.provenance is None else Release.of(table)
+    return Exact(TableCounter(table)) if table.provenance is None else Release.of(table)
 
 
 @checked

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.counting.in_memory import ArrayCounter
+from sfumato.counting.in_memory import TableCounter
 from sfumato.counting.sql import SqlCounter, statements
 from sfumato.counting.sql.database import TableName
 from sfumato.domain import Category, Cells, Domain, Numeric
@@ -53,7 +53,7 @@ def records(rows: int = ROWS) -> Table:
 
 
 TABLE = records()
-ARRAYS = ArrayCounter(DOMAIN, TABLE.columns)
+ARRAYS = TableCounter(Table(DOMAIN, TABLE.columns))
 
 
 def native(folder: Path, table: Table = TABLE) -> DuckRelation:
@@ -156,7 +156,7 @@ EIGHT = [*ranges(*DOMAIN.names[:7]), DOMAIN["sex"].cells()]
 def test_any_number_of_rows(tmp_path: Path, rows: int, question: list[Cells]) -> None:
     table = records(rows)
     found = SqlCounter(DOMAIN, native(tmp_path, table)).count(question)
-    assert np.array_equal(found, ArrayCounter(DOMAIN, table.columns).count(question))
+    assert np.array_equal(found, TableCounter(Table(DOMAIN, table.columns)).count(question))
 
 
 def test_many_may_ask_at_once(tmp_path: Path) -> None:

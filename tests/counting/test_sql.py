@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.bits import Bits
-from sfumato.counting.in_memory import ArrayCounter
+from sfumato.counting.in_memory import TableCounter
 from sfumato.counting.sql import SqlCounter
 from sfumato.domain import Bins, Category, Cells, Domain, Items, Numeric
 from sfumato.engines.duckdb import file_relation
@@ -48,7 +48,7 @@ def records(domain: Domain = DOMAIN, rows: int = ROWS, seed: int = 5) -> Table:
 
 
 TABLE = records()
-ARRAYS = ArrayCounter(DOMAIN, TABLE.columns)
+ARRAYS = TableCounter(Table(DOMAIN, TABLE.columns))
 
 
 @pytest.fixture(scope="module", params=["parquet", "csv", "csv.gz"])

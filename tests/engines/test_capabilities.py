@@ -15,7 +15,7 @@ from sqlglot import exp
 
 import sfumato as sf
 from sfumato.bits import Bits
-from sfumato.counting.in_memory import ArrayCounter
+from sfumato.counting.in_memory import TableCounter
 from sfumato.counting.sql import Dialect, Relation, SqlCounter, StatementWriter
 from sfumato.domain import Category, Domain, Items, Numeric
 from sfumato.engines import open_source, save_release
@@ -58,7 +58,7 @@ def release() -> Release:
 
 
 RELEASE = release()
-ARRAYS = ArrayCounter(RELEASE.table.domain, RELEASE.table.columns)
+ARRAYS = TableCounter(RELEASE.table)
 REPORTS = ARRAYS.domain
 
 

@@ -21,7 +21,7 @@ from tests.engines.conftest import BATCH
 
 from sfumato.bits import Bits
 from sfumato.counting.bitmaps import itemset_counts
-from sfumato.counting.in_memory import ArrayCounter
+from sfumato.counting.in_memory import TableCounter
 from sfumato.counting.sql import SqlCounter
 from sfumato.domain import Category, Domain, Items, Numeric
 from sfumato.engines import open_source
@@ -365,7 +365,7 @@ def questions(domain: Domain):
 def test_cells_are_counted_as_in_memory(session, release):
     relation, provenance = opened(session, release)
     engine = SqlCounter(provenance.mechanism.reports, relation)
-    memory = ArrayCounter(provenance.mechanism.reports, open_release(release).table.columns)
+    memory = TableCounter(Table(provenance.mechanism.reports, open_release(release).table.columns))
     asked = questions(provenance.mechanism.reports)
     assert engine.rows == memory.rows
     assert all(np.array_equal(engine.count(cells), memory.count(cells)) for cells in asked)
@@ -382,7 +382,7 @@ def test_sums_of_powers_are_as_in_memory(session, frame, folder):
     reports = provenance.mechanism.reports
     cells = (reports["sex"].cells(), reports["age"].cells_by_cuts((40, 60)))
     engine = SqlCounter(reports, relation).power_sums(cells, 1, 55.0, 40.0)
-    memory = ArrayCounter(reports, open_release(target).table.columns).power_sums(
+    memory = TableCounter(Table(reports, open_release(target).table.columns)).power_sums(
         cells, 1, 55.0, 40.0
     )
     assert np.allclose(engine, memory, rtol=1e-12)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.counting.in_memory import ArrayCounter
+from sfumato.counting.in_memory import TableCounter
 from sfumato.domain import Category, Domain, Numeric
 from sfumato.errors import ParameterError
 from sfumato.randomness import seeded
@@ -100,20 +100,19 @@ def test_several_questions_are_one_scan(monkeypatch):
         rng.integers(0, 1000, 150_000),
         rng.integers(0, 3, 150_000),
     )
-    counter = ArrayCounter(
-        domain,
-        tuple(c.astype(t) for c, t in zip(columns, (np.uint32, np.uint16, np.uint8), strict=True)),
-    )
+    kinds = (np.uint32, np.uint16, np.uint8)
+    table = Table(domain, tuple(c.astype(t) for c, t in zip(columns, kinds, strict=True)))
+    counter = TableCounter(table)
     x, y, z = (
         domain["x"].cells_by_cuts((7, 100_000)),
         domain["y"].cells_by_cuts((10, 500)),
         domain["z"].cells(),
     )
     tables = counter.count_many([(x, y), (z,), (y, z, x)])
-    for table, question in zip(tables, [(x, y), (z,), (y, z, x)], strict=True):
-        assert np.array_equal(table, ArrayCounter(domain, counter.columns).count(question))
+    for found, question in zip(tables, [(x, y), (z,), (y, z, x)], strict=True):
+        assert np.array_equal(found, TableCounter(table).count(question))
     monkeypatch.setattr(
-        ArrayCounter,
+        TableCounter,
         "_scan",
         lambda self, questions: pytest.fail("again"),
     )

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.channels import Dense, Distribution, Product, Retain
-from sfumato.counting.in_memory import ArrayCounter, contingency
+from sfumato.counting.in_memory import TableCounter, contingency
 from sfumato.domain import Category, Domain
 from sfumato.errors import EstimationError, ParameterError, SchemaError
 from sfumato.estimation.answer import Answer
@@ -16,6 +16,7 @@ from sfumato.estimation.evidence import CountEvidence, MergedEvidence
 from sfumato.mechanisms.base import channel_over
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.randomness import seeded
+from sfumato.table import Table
 
 REPEATS = 1500
 DOMAIN = Domain(
@@ -55,7 +56,7 @@ def marginal(
     copies: int = 1,
 ) -> Estimate:
     cells = [DOMAIN.cells_of(name) for name in names]
-    counts = ArrayCounter(DOMAIN, columns).count(cells)
+    counts = TableCounter(Table(DOMAIN, columns)).count(cells)
     channel = channel_over(mechanism, [DOMAIN.axis(name) for name in names])
     return estimate(counts, channel, names, len(columns[0]) // copies, copies)
 

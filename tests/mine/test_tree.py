@@ -11,7 +11,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.channels import Retain
-from sfumato.counting.in_memory import ArrayCounter
+from sfumato.counting.in_memory import TableCounter
 from sfumato.datasets.loaders import salary, salary_split
 from sfumato.domain import Bins, Category, Domain, Numeric
 from sfumato.errors import DataError, EstimationError, ParameterError, SchemaError
@@ -135,9 +135,9 @@ def test_one_table_or_one_scan_a_level_give_the_same_tree(monkeypatch):
 
 def test_a_deep_tree_takes_at_most_five_scans(monkeypatch):
     scans = []
-    scan = ArrayCounter._scan
+    scan = TableCounter._scan
     monkeypatch.setattr(
-        ArrayCounter,
+        TableCounter,
         "_scan",
         lambda self, asked: scans.append(len(asked)) or scan(self, asked),
     )

@@ -93,7 +93,7 @@ def _tally_tests(paired: Paired, cells: Sequence[Cells]) -> Iterator[ScoreTest]:
         if sizes[cell] < LEAST_ROWS or not judged.size:
             break
         rows = np.flatnonzero(truth == cell)
-        tally = seen.tally.count(TableCounter.of(paired.release.take(rows))).ravel()
+        tally = seen.tally.count(TableCounter(paired.release.take(rows))).ravel()
         one = np.zeros(channel.inputs)
         one[np.unravel_index(int(cell), channel.inputs)] = 1
         # Probabilities, as each entry counts a report at most once.

@@ -259,7 +259,7 @@ class CampaignTally:
 
     def _counted(self, data: bytes) -> Counts:
         reports = self.mechanism.reports
-        counter = TableCounter.of(Table(reports, self.packing.unpack(data)))
+        counter = TableCounter(Table(reports, self.packing.unpack(data)))
         plain = {key: t for key, t in self._tallies.items() if isinstance(t, CellTally)}
         found = counter.count_many([tally.cells for tally in plain.values()]) if plain else []
         counts: Counts = dict(zip(plain, found, strict=True))

@@ -1,5 +1,5 @@
-"""Rows in memory: contingency tables by one mixed-radix pass, itemsets by packed bits. Rows may
-come in batches, each of which remembers what it was asked: a new one leaves the old ones alone.
+"""Rows in memory: contingency tables by one mixed-radix pass, itemsets by packed bits; what was
+asked is remembered.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from sfumato.counting.limits import (
     REMEMBERED_CELLS,
     REMEMBERED_QUESTIONS,
 )
-from sfumato.domain import Cells, Columns, Domain, Items, Numeric, as_bits, codes_of, gathered
+from sfumato.domain import Cells, Domain, Items, Numeric, as_bits, codes_of, gathered
 from sfumato.errors import EstimationError
 from sfumato.observation import ItemSource
-from sfumato.table.table import Table, check_alike
+from sfumato.table.table import Table
 
 Key = tuple[Any, ...]  # of a question: those of its cells
 
@@ -84,13 +84,23 @@ def combined(spreads: NDArray[Any], cells: NDArray[Any], size: int) -> NDArray[A
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """A batch of baskets and the itemset counts already asked of it, by length: sorted keys and
-    their counts.
+class CountedBaskets:
+    """Baskets, and the itemset counts already asked of them, by length: sorted keys and their
+    counts.
     """
 
     bits: Bits
     known: dict[int, tuple[NDArray[Any], NDArray[np.int64]]] = field(default_factory=dict)
+
+    @property
+    def items(self) -> int:
+        """The number of items."""
+        return self.bits.items
+
+    @property
+    def rows(self) -> int:
+        """The number of baskets."""
+        return self.bits.rows
 
     def counts(self, itemsets: NDArray[np.int32]) -> NDArray[np.int64]:
         """The number of baskets that hold each itemset (n, k); only those never asked before are
@@ -123,40 +133,6 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
-    """Baskets in parts, counted as one.
-
-    >>> first = Bits.from_dense(np.array([[1, 1], [1, 0]], dtype=bool))
-    >>> parts = Parts((Part(first),)).extended(first)
-    >>> parts.rows, parts.counts(np.array([[0, 1]], dtype=np.int32)).tolist()
-    (4, [2])
-    """
-
-    parts: tuple[Part, ...]
-
-    @property
-    def items(self) -> int:
-        """The number of items."""
-        return self.parts[0].bits.items
-
-    @property
-    def rows(self) -> int:
-        """The number of baskets in all parts."""
-        return sum(part.bits.rows for part in self.parts)
-
-    def counts(self, itemsets: NDArray[np.int32]) -> NDArray[np.int64]:
-        """The number of baskets that hold each itemset (n, k)."""
-        total = np.zeros(len(itemsets), dtype=np.int64)
-        for part in self.parts:
-            total += part.counts(itemsets)
-        return total
-
-    def extended(self, bits: Bits) -> Parts:
-        """The same baskets and some more; what is known of the old parts stays known."""
-        return Parts((*self.parts, Part(bits)))
-
-
-@dataclass(frozen=True, eq=False)
 class Asked:
     """Tables that were counted, as far as they are small and few enough to be remembered."""
 
@@ -179,19 +155,22 @@ class Asked:
 
 
 @dataclass(frozen=True, eq=False)
-class ArrayCounter:
-    """Counts over encoded columns; a joint domain small enough is counted once and answers every
-    later question.
+class TableCounter:
+    """Counts over the columns of a table; a joint domain small enough is counted once and answers
+    every later question.
     """
 
-    domain: Domain
-    columns: Columns
+    table: Table
     _asked: Asked = field(default_factory=Asked, repr=False)
-    _packed: dict[Any, Part] = field(default_factory=dict, repr=False)
+    _packed: dict[Any, CountedBaskets] = field(default_factory=dict, repr=False)
+
+    @property
+    def domain(self) -> Domain:
+        return self.table.domain
 
     @property
     def rows(self) -> int:
-        return len(self.columns[0])
+        return self.table.rows
 
     @cached_property
     def _whole(self) -> NDArray[np.int64] | None:
@@ -200,7 +179,7 @@ class ArrayCounter:
             return None
         if self.domain.cells > min(KEPT_CELLS, max(4 * self.rows, 1 << 12)):
             return None
-        return contingency(codes_of(self.columns), self.domain.shape)
+        return contingency(codes_of(self.table.columns), self.domain.shape)
 
     def count(self, cells: Sequence[Cells]) -> NDArray[Any]:
         return self.count_many([cells])[0]
@@ -246,7 +225,7 @@ class ArrayCounter:
         """The cell and the number of each row, chunk by chunk."""
         sizes, attribute = [part.size for part in cells], cells[axis].attribute
         assert isinstance(attribute, Numeric)
-        column = np.asarray(self.columns[self.domain.index(attribute.name)])
+        column = np.asarray(self.table.columns[self.domain.index(attribute.name)])
         for start in range(0, self.rows, CHUNK):
             parts = [self._assigned(part, None, start, start + CHUNK) for part in cells]
             yield mixed_radix(parts, sizes), attribute.numbers(column[start : start + CHUNK])
@@ -282,14 +261,14 @@ class ArrayCounter:
     def _assigned(
         self, part: Cells, lookup: NDArray[Any] | None, start: int, stop: int
     ) -> NDArray[Any]:
-        column = self.columns[self.domain.index(part.attribute.name)]
+        column = self.table.columns[self.domain.index(part.attribute.name)]
         if isinstance(column, Bits):
             assert part.item is not None
             one = Bits(column.words[part.item : part.item + 1], column.rows)
             return one.slice(start, stop).column(0)
         return part.assign(column[start:stop]) if lookup is None else lookup[column[start:stop]]
 
-    def part(self, sources: Sequence[ItemSource]) -> Part:
+    def baskets(self, sources: Sequence[ItemSource]) -> CountedBaskets:
         """The rows as bits, one an item of these sources; packed once."""
         key = tuple(source.name if isinstance(source, Items) else source.key for source in sources)
         if key in self._packed:
@@ -297,66 +276,9 @@ class ArrayCounter:
         bits = []
         for source in sources:
             if isinstance(source, Items):
-                bits.append(as_bits(self.columns[self.domain.index(source.name)]))
+                bits.append(as_bits(self.table.columns[self.domain.index(source.name)]))
                 continue
-            codes = source.assign(self.columns[self.domain.index(source.attribute.name)])
+            codes = source.assign(self.table.columns[self.domain.index(source.attribute.name)])
             rows = np.arange(len(codes) + 1)
             bits.append(Bits.from_csr(rows, codes.astype(np.int32), source.size))
-        return self._packed.setdefault(key, Part(Bits.stack(bits)))
-
-
-@dataclass(frozen=True, eq=False)
-class TableCounter:
-    """Counts over one or more batches of rows, added up; each batch remembers its own."""
-
-    batches_of: tuple[Table, ...]
-    parts: tuple[ArrayCounter, ...]
-
-    @classmethod
-    def of(cls, table: Table) -> TableCounter:
-        """The counter of a table."""
-        return cls((table,), (ArrayCounter(table.domain, table.columns),))
-
-    def extended(self, batch: Table) -> TableCounter:
-        """The same rows and a batch of new ones."""
-        check_alike(self.batches_of[0], batch)
-        part = ArrayCounter(batch.domain, batch.columns)
-        return TableCounter((*self.batches_of, batch), (*self.parts, part))
-
-    @cached_property
-    def table(self) -> Table:
-        """All rows as one table."""
-        only = len(self.batches_of) == 1
-        return self.batches_of[0] if only else Table.concatenate(list(self.batches_of))
-
-    @property
-    def domain(self) -> Domain:
-        return self.batches_of[0].domain
-
-    @cached_property
-    def rows(self) -> int:
-        return sum(table.rows for table in self.batches_of)
-
-    def count(self, cells: Sequence[Cells]) -> NDArray[Any]:
-        return self.count_many([cells])[0]
-
-    def count_many(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
-        first, *others = (part.count_many(questions) for part in self.parts)
-        return [sum(more, table) for table, *more in zip(first, *others, strict=True)]
-
-    def power_sums(
-        self, cells: Sequence[Cells], axis: int, middle: float, half: float
-    ) -> NDArray[Any]:
-        sums = (part.power_sums(cells, axis, middle, half) for part in self.parts)
-        return np.sum(list(sums), axis=0)
-
-    def spreads(self, cells: Sequence[Cells], axis: int) -> NDArray[Any]:
-        if len(self.parts) == 1:
-            return self.parts[0].spreads(cells, axis)
-        found = np.stack([part.spreads(cells, axis) for part in self.parts])
-        size = found[0, ..., 0].size
-        places = np.tile(np.arange(size), len(self.parts))
-        return combined(found.reshape(-1, 4), places, size).reshape(found.shape[1:])
-
-    def baskets(self, sources: Sequence[ItemSource]) -> Parts:
-        return Parts(tuple(part.part(sources) for part in self.parts))
+        return self._packed.setdefault(key, CountedBaskets(Bits.stack(bits)))

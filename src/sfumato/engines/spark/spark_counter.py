@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from sfumato.bits import Bits
 from sfumato.counting.bitmaps import itemset_counts
-from sfumato.counting.in_memory import ArrayCounter
+from sfumato.counting.in_memory import TableCounter
 from sfumato.counting.sql import Dialect, Relation, SqlCounter
 from sfumato.counting.sql.kept import KeptCounts
 from sfumato.counting.sql.statements import Tree
@@ -30,7 +30,7 @@ from sfumato.errors import FileError
 from sfumato.observation import ItemsetCounter, ItemSource
 from sfumato.release import Release
 from sfumato.table.readers import flat_names
-from sfumato.table.table import check_names, encode_batch
+from sfumato.table.table import Table, check_names, encode_batch
 
 if TYPE_CHECKING:
     from pyspark import Broadcast
@@ -113,7 +113,7 @@ class PackedBaskets:
         """The bits of a batch of rows."""
         domain = self.columns
         columns = encode_batch(batch.rename_columns(list(domain.names)), domain, 1)
-        return ArrayCounter(domain, columns).part(self.parts).bits
+        return TableCounter(Table(domain, columns)).baskets(self.parts).bits
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         most = max(64, PACKED_BITS // max(self.items, 1))
