@@ -203,7 +203,7 @@ class LeastSquares:
     def _inverse(self) -> tuple[Floats, Floats | None]:
         """C = (JᵀWJ)⁻¹, and the directions that the reports do not determine, if any."""
         information = self.design.information(self._weights)
-        found = _inverted(information)
+        found = inverted(information)
         if found is not None:
             return found, None
         from scipy.linalg import eigh
@@ -258,14 +258,16 @@ class LeastSquares:
         return found
 
 
-def _inverted(matrix: Floats) -> Floats | None:
-    """The inverse of a positive definite matrix; None where it is not, or hardly."""
+def inverted(matrix: Floats, least: float = 1e-5) -> Floats | None:
+    """The inverse of a positive definite matrix; None where it is not, or hardly: where a pivot is
+    so little of the greatest.
+    """
     try:
         factor = np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:  # some direction is not determined
         return None
     pivots = np.diag(factor)
-    if pivots.min(initial=1.0) <= 1e-5 * pivots.max(initial=1.0):
+    if pivots.min(initial=1.0) <= least * pivots.max(initial=1.0):
         return None
     if len(matrix) <= FEW_UNKNOWNS:
         half = np.linalg.inv(factor)

@@ -5,8 +5,9 @@ chance.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import comb
@@ -39,7 +40,7 @@ from sfumato.mechanisms.bitflip import (
     value_shares,
 )
 from sfumato.mechanisms.parameters import Option, number, whole
-from sfumato.mechanisms.steps import CutStep, Step
+from sfumato.mechanisms.steps import CutStep
 from sfumato.mechanisms.steps.basket_steps import SCALE, boost, cut_law
 from sfumato.observation import CellTally, CutLaw, Observation
 from sfumato.privacy.guarantee import Guarantee
@@ -136,12 +137,15 @@ class CutAndPaste(Mechanism):
         """The mechanism with the smallest insert that keeps the guarantee, by bisection: γ falls as
         insert grows.
         """
-        least, enough = 0, SCALE
-        while enough - least > 1:
-            middle = (least + enough) // 2
-            kept = guarantee.allows(cls(domain, cutoff, middle / SCALE).guarantee)
-            least, enough = (least, middle) if kept else (middle, enough)
-        return cls(domain, cutoff, enough / SCALE) if enough < SCALE else None
+        (step,) = cls(domain, cutoff, 0.5).steps()
+
+        def kept(insert: int) -> bool:
+            return guarantee.allows(Guarantee(replace(step, insert=insert).gamma))
+
+        inserts = range(1, SCALE)
+        if not kept(inserts[-1]):
+            return None
+        return cls(domain, cutoff, inserts[bisect_left(inserts, True, key=kept)] / SCALE)
 
     @cached_property
     def private_reports(self) -> Domain:
@@ -153,7 +157,7 @@ class CutAndPaste(Mechanism):
         """The number of report items."""
         return self.private_reports.attributes[0].size
 
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[CutStep]:
         private = self.domain.private
         return (
             CutStep(

@@ -11,8 +11,10 @@ from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.channels.contrasts import Axes, Floats, subsets
+from sfumato.channels.linear import inverted
 from sfumato.channels.questionnaire_channel import Question
 from sfumato.domain import Domain
 from sfumato.errors import ParameterError, listing, near_miss
@@ -27,6 +29,7 @@ FEW_COLUMNS, FEW_CELLS = 8, 10_000
 TRIES = 3000  # random sets among which a cover is chosen
 WASTE = 11.0  # times the variance of maps without end, beyond which there are too few maps
 AMPLE = 4.0  # the same, from which there are enough
+SINGULAR = 1e-7  # of the greatest pivot: less is rounding
 NEGLIGIBLE = 1e-4  # a share below this is not worth a question
 
 
@@ -67,7 +70,7 @@ def folds(cells: int, answers: int) -> tuple[tuple[int, ...], ...]:
     number = least_number(cells, answers)
     for attempt in range(16):
         maps = [_fold(cells, answers, place, attempt) for place in range(number + attempt // 4)]
-        if _determine(maps, cells, answers):
+        if math.isfinite(waste(shared_answers(maps))):
             return tuple(maps)
     raise ParameterError(f"no {number} maps of {cells} cells to {answers} answers tell them apart")
 
@@ -88,23 +91,41 @@ def ample_folds(cells: int, answers: int) -> tuple[tuple[int, ...], ...]:
     (7, 7, 5, 7)
     """
     maps = list(folds(cells, answers))
-    if waste(maps, cells, answers) <= WASTE:
+    shared = shared_answers(maps)
+    wasted = waste(shared)
+    if wasted <= WASTE:
         return tuple(maps)
     more = max(1, len(maps) // 8)
-    while waste(maps, cells, answers) > AMPLE:
-        maps += [_fold(cells, answers, len(maps) + place, 0) for place in range(more)]
+    while wasted > AMPLE:
+        further = [_fold(cells, answers, len(maps) + place, 0) for place in range(more)]
+        shared += shared_answers(further)
+        wasted, maps = waste(shared), maps + further
     return tuple(maps)
 
 
-def waste(maps: Sequence[Sequence[int]], cells: int, answers: int) -> float:
+def shared_answers(maps: Sequence[Sequence[int]]) -> NDArray[np.int32]:  # (cells, cells)
+    """Under how many of the maps each cell shares its answer with each other."""
+    groups = np.array(maps, dtype=np.int16)  # fewer than 1,024 answers
+    shared = np.zeros((groups.shape[1],) * 2, dtype=np.int32)
+    for each in groups:
+        shared += np.equal.outer(each, each)
+    return shared
+
+
+def waste(shared: NDArray[np.int32]) -> float:
     """How many times the mean variance of the cells is what it would be, were there balanced maps
-    without end; all cells being equally likely.
+    without end, all cells being equally likely; infinite where the maps leave cells undetermined.
+
+    That is the mean eigenvalue of what the maps tell of the cells, the sum of all left aside, times
+    the mean of the inverse eigenvalues: two traces.
     """
-    rows = np.concatenate([np.equal.outer(np.arange(answers), each) for each in maps])
-    told = rows.astype(np.float64)
-    told -= told.mean(axis=1, keepdims=True)
-    values = np.linalg.eigvalsh(told.T @ told)[1:]
-    return float(values.mean() * (1 / np.maximum(values, 1e-12)).mean())
+    cells = len(shared)
+    told = shared - shared.mean(axis=0) - shared.mean(axis=1, keepdims=True) + shared.mean()
+    mean = float(np.trace(told)) / (cells - 1)
+    inverse = inverted(told + mean / cells, SINGULAR)  # as if of the sum, too, what is usual
+    if inverse is None:
+        return math.inf
+    return mean * (float(np.trace(inverse)) - 1 / mean) / (cells - 1)
 
 
 def _fold(cells: int, answers: int, place: int, attempt: int) -> tuple[int, ...]:
@@ -114,11 +135,6 @@ def _fold(cells: int, answers: int, place: int, attempt: int) -> tuple[int, ...]
     result = np.empty(cells, dtype=np.intp)
     result[order] = np.arange(cells) % answers
     return tuple(result.tolist())
-
-
-def _determine(maps: Sequence[Sequence[int]], cells: int, answers: int) -> bool:
-    rows = np.concatenate([np.equal.outer(np.arange(answers), each) for each in maps])
-    return int(np.linalg.matrix_rank(rows.astype(np.float64))) == cells
 
 
 def stated(text: str, domain: Domain) -> tuple[list[Axes], list[float], tuple[str, ...]]:

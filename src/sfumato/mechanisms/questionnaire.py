@@ -235,7 +235,7 @@ class Questionnaire(Mechanism):
     def _system(self) -> System:
         return System(self._private.shape, self.questions, float(self.gamma))
 
-    @property
+    @cached_property
     def largest(self) -> int:
         """The most columns that one question holds together."""
         return max(len(each.columns) for each in self.questions)

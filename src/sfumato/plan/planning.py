@@ -25,6 +25,7 @@ from sfumato.errors import (
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.registry import MECHANISMS, mechanism_class, round_design
 from sfumato.mechanisms.windows import is_asked
+from sfumato.one_thread import one_thread
 from sfumato.plan.candidates import USELESS, Candidate, Excluded, Plan
 from sfumato.plan.sample_sizes import SampleSizes
 from sfumato.plan.workload import OF_NUMBERS, PURPOSES, PlanWorkload, has_mean, predict
@@ -44,6 +45,7 @@ Make = Callable[[Guarantee], Mechanism]
 
 
 @checked
+@one_thread()
 def plan_release(
     domain: Domain,
     rows: int,

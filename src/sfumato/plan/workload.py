@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Any
 
 import numpy as np
@@ -286,11 +286,12 @@ class PlanWorkload:
         a model.
         """
         names = self.domain.private.names
-        every = combinations([names.index(a.name) for a in self.columns], length)
-        return all(
-            tells(mechanism, [names[axis] for axis in axes], people)
-            for axes in (every if sets is None else sets)
-        )
+        every: Iterable[tuple[int, ...]] = sets or ()
+        if sets is None:
+            every = combinations([names.index(a.name) for a in self.columns], length)
+        if mechanism.asked_sets is None:  # then sets of one length are all alike
+            every = islice(every, 1)
+        return all(tells(mechanism, [names[axis] for axis in axes], people) for axes in every)
 
     def _class_cells(self) -> list[Functional]:
         """Cells of the tables target × column that classifiers read, relative to their shares."""
