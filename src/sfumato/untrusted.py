@@ -15,13 +15,16 @@ import select
 import stat
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, TypeVar
 
 from sfumato.errors import FileError, SchemaError, SfumatoError, listing, near_miss
+
+if TYPE_CHECKING:
+    import sqlite3
 
 # Bytes of one small file, read before anything is made of them: what a file may take of memory.
 MOST_JSON_BYTES = 12 << 20  # a description, model or report: the largest matrix takes so much
@@ -351,6 +354,23 @@ def _piped(handle: int, what: str, most: int) -> bytes:
     if not found:
         raise FileError(f"{what} is a pipe that nobody writes to", hint="name a file")
     return bytes(found)
+
+
+def has_tables(connection: sqlite3.Connection, schema: str) -> bool:
+    """Whether an SQLite file has the tables, indexes and triggers of a schema, word for word, and
+    no other trigger: behind a view, a trigger or a computed column may stand work without end. What
+    else is in the file is not read.
+    """
+    import sqlite3
+
+    def made(connection: sqlite3.Connection) -> set[tuple[str, str]]:
+        return set(connection.execute("SELECT type, sql FROM sqlite_master WHERE sql IS NOT NULL"))
+
+    with closing(sqlite3.connect(":memory:")) as empty:
+        empty.executescript(schema)
+        wanted = made(empty)
+    found = made(connection)
+    return wanted <= found and all(kind != "trigger" for kind, _ in found - wanted)
 
 
 @contextmanager

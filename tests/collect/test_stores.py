@@ -368,7 +368,7 @@ def test_a_store_with_a_trigger_and_one_without_a_version_are_refused(tmp_path, 
         connection.execute(
             "CREATE TRIGGER t AFTER INSERT ON report BEGIN DELETE FROM campaign; END"
         )
-    with pytest.raises(StoreError, match="triggers"):
+    with pytest.raises(StoreError, match="its tables are not as Sfumato's are"):
         open_store(str(tmp_path / "a.db"))
     open_store(postgres_database, create=True).close()
     with psycopg.connect(postgres_database, autocommit=True) as connection:

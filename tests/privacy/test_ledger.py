@@ -370,6 +370,9 @@ def test_a_later_version_is_not_misread(ledger: Ledger) -> None:
         "UPDATE budget SET epsilon = 'much'",
         "DELETE FROM budget",
         "INSERT INTO budget VALUES (3.0)",
+        "DROP TRIGGER spending",
+        "CREATE TRIGGER more AFTER INSERT ON entry BEGIN DELETE FROM spent; END",
+        "ALTER TABLE spent RENAME TO other",
     ],
 )
 def test_a_database_that_is_no_ledger_or_has_no_clear_budget_is_refused(
@@ -380,6 +383,34 @@ def test_a_database_that_is_no_ledger_or_has_no_clear_budget_is_refused(
     connection.close()
     with pytest.raises(FileError, match=r"ledger\.db is not a ledger"):
         Ledger(ledger.path)
+
+
+def test_a_view_without_end_in_the_place_of_a_table_keeps_nobody_waiting(ledger: Ledger) -> None:
+    with sqlite3.connect(ledger.path) as connection:
+        connection.execute("DROP TABLE spent")
+        connection.execute(
+            "CREATE VIEW spent AS WITH RECURSIVE n(key, epsilon, times) AS (SELECT '', 1.0, 1"
+            " UNION ALL SELECT key, epsilon + 1, 1 FROM n) SELECT * FROM n"
+        )
+    connection.close()
+    with pytest.raises(FileError, match=r"ledger\.db is not a ledger"):
+        Ledger(ledger.path)
+
+
+@pytest.mark.parametrize("value", [b"\xff", None, "much"])
+@pytest.mark.parametrize("column", ["key", "epsilon", "times"])
+def test_what_was_spent_is_read_or_refused_in_one_line(
+    ledger: Ledger, column: str, value: Any
+) -> None:
+    ledger.charge("ann", "one", costing(0.1))
+    with sqlite3.connect(ledger.path) as connection:
+        connection.execute(f"UPDATE OR IGNORE spent SET {column} = ?", (value,))
+    connection.close()
+    try:
+        ledger.rename(str.casefold)
+        ledger.spent("ann")
+    except FileError as error:
+        assert "\n" not in str(error)
 
 
 def test_someone_elses_database_is_refused_and_left_alone(tmp_path: Path) -> None:

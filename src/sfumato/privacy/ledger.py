@@ -46,6 +46,7 @@ from sfumato.privacy.ledger_file import (
     spent_in,
     take_in,
 )
+from sfumato.untrusted import refuse_malformed
 
 __all__ = ["Account", "Book", "Entry", "Ledger", "pseudonym"]
 
@@ -248,9 +249,10 @@ class Book:
 
     def rename(self, name: Callable[[str], str]) -> None:
         """As `Ledger.rename`."""
-        for key in keys_in(self.connection):
-            if name(key) != key:
-                rename(self.connection, key, name(key))
+        with refuse_malformed("a key of this ledger"):
+            for key in keys_in(self.connection):
+                if name(key) != key:
+                    rename(self.connection, key, name(key))
 
     def mark_sent(self, key: str, release: str) -> None:
         """As `Ledger.mark_sent`."""

@@ -17,7 +17,13 @@ from sfumato.errors import FileError
 from sfumato.printable import json_number
 from sfumato.privacy.account import Account, Entry
 from sfumato.privacy.json_ledger import read_json_ledger
-from sfumato.untrusted import MOST_LEDGER_BYTES, parsed_list, read_text, refuse_malformed
+from sfumato.untrusted import (
+    MOST_LEDGER_BYTES,
+    has_tables,
+    parsed_list,
+    read_text,
+    refuse_malformed,
+)
 
 APPLICATION = 0x5366_6C67  # "Sflg": tells a ledger from any other SQLite file
 VERSION = 2
@@ -147,6 +153,8 @@ def opened(place: Path) -> float:
                 f"{place.name} is a ledger of version {version}; this program reads versions 1 "
                 f"and {VERSION}"
             )
+        if not has_tables(connection, SCHEMA):
+            raise _not_a_ledger(place)
         budgets = connection.execute("SELECT epsilon FROM budget").fetchall()
     if len(budgets) != 1:
         raise _not_a_ledger(place)
@@ -212,7 +220,9 @@ def _as_written(text: str) -> Any:
 def spent_in(connection: sqlite3.Connection, key: str) -> tuple[float, int]:
     """What a key has spent, and in how many entries."""
     rows = connection.execute("SELECT epsilon, times FROM spent WHERE key = ?", (key,)).fetchall()
-    return math.fsum(epsilon * times for epsilon, times in rows), sum(times for _, times in rows)
+    with refuse_malformed("what was spent by this ledger"):
+        costs = [float(epsilon) * times for epsilon, times in rows]
+        return math.fsum(costs), sum(times for _, times in rows)
 
 
 def keys_in(connection: sqlite3.Connection) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from sfumato.collect.store.store import (
 )
 from sfumato.errors import FileError, StoreError
 from sfumato.files import sync_folder
-from sfumato.untrusted import check_file
+from sfumato.untrusted import check_file, has_tables
 
 PATIENCE = 5.0  # seconds to wait for another writer
 CACHE_KILOBYTES = 64 << 10
@@ -383,24 +383,10 @@ def _is_new(connection: sqlite3.Connection, where: str, create: bool) -> bool:
             f"{where} is no store of campaigns"
             + (f" that this Sfumato reads (version {version})" if version else "")
         )
-    _check_tables(connection, where)
-    return False
-
-
-def _check_tables(connection: sqlite3.Connection, where: str) -> None:
-    """Refuse tables that are not as we make them: behind a view, a trigger or a computed column
-    may stand work without end. Whatever else is in the file is not read.
-    """
-    found = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
-    missing = {statement.strip() for statement in SCHEMA.split(";\n")} - {
-        "",
-        *(sql for _, _, sql in found),
-    }
-    unseen = [sql for _, name, sql in found if name == "unseen"]
-    if missing or unseen not in ([], [UNSEEN.replace("IF NOT EXISTS ", "")]):
+    known = connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'unseen'")
+    if not has_tables(connection, SCHEMA + UNSEEN * known.fetchone()[0]):
         raise StoreError(f"{where} is no store of campaigns: its tables are not as Sfumato's are")
-    if any(kind == "trigger" for kind, _, _ in found):
-        raise StoreError(f"{where} has triggers, which no store of campaigns has")
+    return False
 
 
 def _create(path: Path) -> None:
