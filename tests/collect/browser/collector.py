@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.collect.assets import Assets
+from sfumato.collect.campaign import exactly
 from sfumato.collect.canonical import canonical, digest
 from sfumato.collect.manifest import Published
 from sfumato.mechanisms.base import Mechanism
@@ -39,8 +40,6 @@ WIDE = 'at-most="Infinity" budget="Infinity"'
 
 def document(mechanism: Mechanism, **changes: Any) -> dict[str, Any]:
     """What `GET /v1/campaigns/{name}` answers for a mechanism."""
-    gamma = mechanism.guarantee.gamma
-    fraction = gamma.as_integer_ratio()
     found = {
         "name": "health",
         "title": {"en": "Health survey", "de": "Gesundheitsumfrage"},
@@ -51,7 +50,7 @@ def document(mechanism: Mechanism, **changes: Any) -> dict[str, Any]:
         "domain": mechanism.domain.to_dict(),
         "program": mechanism.program().to_dict(),
         "promise": {
-            "gamma": f"{fraction[0]}/{fraction[1]}",
+            "gamma": exactly(mechanism.guarantee),
             "epsilon": mechanism.guarantee.epsilon,
         },
         "budget": {"epsilon": 6.0},

@@ -33,6 +33,7 @@ from tests.collect.browser.surveys import (
     questionnaire,
 )
 
+from sfumato.collect.canonical import digest
 from sfumato.collect.form import strings
 from sfumato.collect.language import LANGUAGES
 from sfumato.domain import Category, Domain
@@ -598,6 +599,17 @@ def test_two_questions_of_one_name_are_refused(chromium: Any) -> None:
         with opened(chromium, asked) as collector:
             wait_for_text(chromium, WORDS["error_program"])
             assert nothing_kept(chromium) and not collector.posted()
+
+
+@pytest.mark.parametrize("kind", ["text", "numeric", "items", 7, None, {"purpose": "x"}])
+def test_a_question_of_an_unknown_kind_is_refused_in_words(chromium: Any, kind: Any) -> None:
+    """One of a later version, say: its form was an empty page."""
+    asked = coin(19)
+    asked["domain"]["attribute"][0]["type"] = kind
+    asked["hash"] = digest({name: asked[name] for name in ("domain", "program", "round")})
+    with opened(chromium, asked) as collector:
+        wait_for_text(chromium, WORDS["error_program"])
+        assert nothing_kept(chromium) and not collector.posted()
 
 
 @pytest.mark.parametrize("budget", [None, {"epsilon": 1e9}])

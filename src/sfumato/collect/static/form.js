@@ -201,7 +201,7 @@ class Form {
     if (report?.state === "sent" || report?.state === "withdrawn") this.showReceipt(focus);
     else if (!isOpen(campaign) && !report) this.fail(new SfumatoError("closed", ""));
     else if (report) this.showReport(focus);
-    else this.showQuestions(focus);
+    else this.showQuestions(focus).catch((error) => this.fail(error));
     if (report?.state === "sending") this.send();
   }
 
@@ -290,12 +290,7 @@ class Form {
   async showQuestions(focus) {
     const { campaign, question, asked } = this.survey;
     const left = await this.survey.left();
-    try {
-      this.survey.checkBudget(left); // before anyone answers in vain
-    } catch (error) {
-      this.fail(error);
-      return;
-    }
+    this.survey.checkBudget(left); // before anyone answers in vain
     const summary = make("div", { class: "errors", role: "alert", tabindex: -1, hidden: true });
     const fields = asked.map((place) => new Field(this, place));
     const form = make(

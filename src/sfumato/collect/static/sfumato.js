@@ -133,7 +133,8 @@ export function code(attribute, column, value) {
   return Math.min(near - Number(near - place === 0.5 && near % 2 === 1), column.size - 1);
 }
 
-/** How many values an attribute has; a number without a step may have one of two grids.
+/** Whether an attribute is of a kind that is known, and of as many values as its column; a number
+ * without a step may have one of two grids.
  * @param {any} attribute @param {Column} column */
 function fits({ type, values, edges, min, max, step }, column) {
   const sizes = values
@@ -143,7 +144,10 @@ function fits({ type, values, edges, min, max, step }, column) {
       : step
         ? [Math.floor((max - min) / step + 1e-9) + 1]
         : [max - min + 1, 65_537];
-  return sizes.includes(column.size) && column.basket === (type === "items");
+  const kinds = values ? ["category", "items"] : [edges ? "bins" : "numeric"];
+  return (
+    kinds.includes(type) && sizes.includes(column.size) && column.basket === (type === "items")
+  );
 }
 
 /** A campaign as this browser takes part in it. */
