@@ -203,14 +203,15 @@ DISHONEST: dict[str, tuple[Change, str]] = {
     "script moved": (at("steps.js", moved), "steps.js: the server answers 302"),
     "early hints": (on_page(hinted), "answers 103"),
     "a byte of the page": (on_page(one_byte), "the form's page: other bytes"),
-    "page of an iPhone": (for_whom("iPhone"), "(36 of 180 requests, the first as Safari on an iPh"),
+    "page of an iPhone": (for_whom("iPhone"), "(72 of 360 requests, the first as Safari on an iPh"),
     "page of Firefox in French": (
         on_page(lambda p: evil(p) if "Firefox" in p.asked["user-agent"]
                 and p.asked.get("accept-language", "").startswith("fr") else p),
-        "(6 of 180 requests, the first as Firefox, fr-FR",
+        "(12 of 360 requests, the first as Firefox, fr-FR",
     ),
-    "page in German": (for_whom("de-DE"), "(30 of 180 requests, the first as Chrome, de-DE, /"),
-    "page of a navigation": (for_whom("navigate"), "(144 of 180"),
+    "page in German": (for_whom("de-DE"), "(60 of 360 requests, the first as Chrome, de-DE, /"),
+    "page of a navigation": (for_whom("navigate"), "(288 of 360"),
+    "page behind a link": (for_whom("https://example.org"), "(180 of 360 requests"),
     "page without query": (
         on_page(lambda p: p if "?" in p.path else evil(p)), "the first as Chrome, en-US, /health)",
     ),

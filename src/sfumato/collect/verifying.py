@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
@@ -63,7 +64,7 @@ ACCEPTED = (
     "pt-BR,pt;q=0.9",
     "",
 )
-ELSEWHERE = "https://example.org"  # a page that has the form in it
+ELSEWHERE = "https://example.org"  # a page with the form in it, or a link to it
 QUERIES = ("", *(f"?lang={language}" for language in LANGUAGES), "?utm_source=mail")
 _PAGE = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 _FETCHED = {".js": "script", ".css": "style", ".svg": "image"}  # else by a script's own request
@@ -202,12 +203,15 @@ class _Look:
         browser: str,
         accepted: str = ACCEPTED[0],
         fetched: str = "empty",
-        embedded: bool = False,
+        elsewhere: bool = False,
     ) -> bytes | None:
-        """The bytes at a path for a browser; None where they cannot be had."""
+        """The bytes at a path for a browser, which may come from somebody else's page; None where
+        they cannot be had.
+        """
         headers = _headers(browser, accepted, fetched)
-        if embedded:
-            headers |= {"origin": ELSEWHERE, "sec-fetch-site": "cross-site"}
+        if elsewhere:
+            named = "referer" if fetched == "document" else "origin"
+            headers |= {named: ELSEWHERE, "sec-fetch-site": "cross-site"}
         answer = self.transport.look(path, headers)
         body = _unpacked(answer)
         self.asked[what] += 1
@@ -259,7 +263,7 @@ def _look_at_pages(look: _Look, paths: Iterable[str], published: Published) -> N
     for path in paths:
         asked = parse_qs(urlsplit(path).query).get("lang", [None])[-1]
         for browser in BROWSERS:
-            for accepted in ACCEPTED:
+            for accepted, elsewhere in product(ACCEPTED, (False, True)):  # typed, or by a link
                 language = chosen_language(asked, accepted, LANGUAGES)
                 look.at(
                     "the form's page",
@@ -269,6 +273,7 @@ def _look_at_pages(look: _Look, paths: Iterable[str], published: Published) -> N
                     browser=browser,
                     accepted=accepted,
                     fetched="document",
+                    elsewhere=elsewhere,
                 )
 
 
@@ -290,7 +295,7 @@ def _look_at_json(
     first: bytes | None = None
     for accepted in languages:
         for browser in BROWSERS:
-            for embedded in (False, True):  # on the server's own page, and on somebody else's
+            for elsewhere in (False, True):  # on the server's own page, and on somebody else's
                 sha256 = None if first is None else hashlib.sha256(first).hexdigest()
                 body = look.at(
                     what,
@@ -299,7 +304,7 @@ def _look_at_json(
                     sha256,
                     browser=browser,
                     accepted=accepted,
-                    embedded=embedded,
+                    elsewhere=elsewhere,
                 )
                 first = body if first is None else first
     if first is None:
