@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import nullcontext, suppress
+from contextlib import closing, nullcontext, suppress
 from datetime import date
 from http.client import HTTPConnection
 from pathlib import Path
@@ -282,6 +283,17 @@ def test_an_export_is_a_release_without_ids(server, token, tmp_path):
     assert sf.open(path).rows >= 3 and reports[0]["id"].encode() not in answer.body
     odd = server.get(server.campaign("/export?format=xls"), authorization=f"Bearer {token}")
     error(odd, 422, "format")
+
+
+def test_another_campaign_that_was_damaged_does_not_hold_up_an_export(tmp_path):
+    store = str(tmp_path / "s.db")
+    headers = {"authorization": f"Bearer {first_token(store)}"}
+    with closing(sqlite3.connect(store)) as connection:
+        connection.execute("INSERT INTO campaign VALUES (9, 'other', 1, 'h', '{}', '{', NULL)")
+        connection.commit()
+    (tmp_path / "c.toml").write_text(CAMPAIGN, encoding="utf-8")
+    with speaking(tmp_path / "c.toml", store) as own:
+        assert own.get(own.campaign("/export"), **headers).status == 200
 
 
 def test_an_export_leaves_no_file_behind_even_if_nobody_waits_for_it(

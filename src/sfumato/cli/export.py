@@ -35,7 +35,7 @@ def export(
             hint="choose one with --campaign NAME",
         )
     found = find_campaign(opened, name or names[0])
-    rows = write(opened, found, output, force=force)
+    rows = write(opened, found.number, found.provenance, output, force=force)
     opened.close()
     result = {"campaign": found.name, "round": found.round, "rows": rows, "output": str(output)}
     facts = [("written", str(output)), ("campaign", found.name), ("reports", f"{rows:,}")]

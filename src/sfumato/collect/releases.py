@@ -47,11 +47,12 @@ def release_of(store: Store, number: int, provenance: Provenance) -> Release:
     return Release.of(Table(reports, columns, provenance))
 
 
-def export(store: Store, campaign: Enrolled, target: str | Path, *, force: bool = False) -> int:
+def export(
+    store: Store, number: int, provenance: Provenance, target: str | Path, *, force: bool = False
+) -> int:
     """Write a campaign's reports to a file that carries their mechanism, without ids; how many."""
-    provenance = campaign.provenance
     with writer_to(target, provenance.mechanism.reports, provenance, force=force) as writer:
-        for columns in report_batches(provenance, store.bodies(campaign.number)):
+        for columns in report_batches(provenance, store.bodies(number)):
             writer.write(columns)
         return writer.rows
 

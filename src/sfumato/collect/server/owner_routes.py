@@ -23,7 +23,7 @@ from sfumato.collect.dashboard import Dashboard, Inquiry
 from sfumato.collect.figures import Figures, days_of, figures_of
 from sfumato.collect.headers import JSON, OWNER_POLICY, PLAIN, Headers, page_headers
 from sfumato.collect.language import LANGUAGES, Language
-from sfumato.collect.releases import export, find_campaign, release_of
+from sfumato.collect.releases import export, release_of
 from sfumato.collect.server.collector import Collector, Served
 from sfumato.collect.server.replies import RefusalError, answer
 from sfumato.collect.server.wire import encode
@@ -166,12 +166,10 @@ class OwnerPages:
         """The export as an open file without a name: it is gone when nobody reads it any more, even
         if whoever asked has left before its first byte.
         """
-        campaign = find_campaign(
-            self.collector.store, f"{served.campaign.name}/{served.campaign.round}"
-        )
+        origin = provenance(served.campaign)
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             path = Path(folder) / "reports.parquet"
-            export(self.collector.store, campaign, path, force=True)
+            export(self.collector.store, served.number, origin, path, force=True)
             return path.open("rb")
 
 
