@@ -29,5 +29,3 @@ FEWEST = 64  # rows, or pairs of rows at one distance
 SHORTEST = 16  # rows of the smallest stretch that is judged on its own
 LEAST_ROWS = 50  # of a true cell that is judged on its own
 FEWEST_DRAWS = 1000  # of a group, for its share to say anything
-SPARSE = 10.0  # cells expected to hold fewer rows than this are judged together
-NORMAL = 100.0  # counts whose variance is at least this are judged by the normal distribution

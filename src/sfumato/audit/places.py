@@ -95,20 +95,18 @@ def modulo_check(scores: Scores) -> Check:
     rows = min(scores[0].rows, MODULO_ROWS)
     scores = scores[: max(1, min(4, MODULO_NUMBERS // rows))]
     moduli = range(2, min(MOST_MODULUS, rows // 4) + 1)
-    most, least = np.array([(one.most, one.least) for one in scores]).T
-    tests = []
+    found, words = [np.zeros((4, 0))], list[str]()
     for modulus, left, variance in _classes(scores, rows, moduli):
-        telling = left * left > 30 * variance
-        if telling.any():
-            row, one = np.nonzero(telling)
-            words = [
-                f"{scores[which].name}, every {modulus:,}th row from row {first + 1:,}"
-                for first, which in zip(row.tolist(), one.tolist(), strict=True)
-            ]
-            tests.append(
-                ScoreTest.sums(left[telling], variance[telling], words, most[one], least[one])
-            )
-    return Check.of(name, tests, places=len(scores) * sum(moduli))
+        row, one = np.nonzero(left * left > 30 * variance)
+        ends = [[scores[which].most, scores[which].least] for which in one.tolist()]
+        found.append(np.array([left[row, one], variance[row, one], *np.reshape(ends, (-1, 2)).T]))
+        words += [
+            f"{scores[which].name}, every {modulus:,}th row from row {first + 1:,}"
+            for first, which in zip(row.tolist(), one.tolist(), strict=True)
+        ]
+    deviation, spread, most, least = np.hstack(found)
+    places = len(scores) * sum(moduli)
+    return Check.of(name, [ScoreTest.of(deviation, spread, words, most, least, places)])
 
 
 def _classes(scores: Scores, rows: int, moduli: range) -> Iterator[tuple[int, Floats, Floats]]:
@@ -217,7 +215,7 @@ def _product_check(
         left, variance, largest = one.left, one.variance, float(np.abs(one.left).max()) ** 2
         found = products(left, left)
         spread = np.maximum(products(left**2, variance), products(variance, variance))
-        return ScoreTest.sums(
+        return ScoreTest.of(
             found,
             np.maximum(spread, 0.0),
             lambda place: f"{one.name}, {words(place)}",
@@ -244,8 +242,8 @@ def keystream_check(residuals: Floats) -> Check:
     centred = residuals - residuals.mean()
     square = centred**2
     products, variance = (_products(each, each)[1 : rows - FEWEST] for each in (centred, square))
-    test = ScoreTest.normal(
-        products, np.maximum(variance, 1e-9 * rows), lambda place: f"rows {place + 1:,} apart"
+    test = ScoreTest.of(
+        products, np.maximum(variance, 1e-9 * rows), lambda place: f"rows {place + 1:,} apart", 0, 0
     )
     return Check.of(name, [test])
 
@@ -312,7 +310,7 @@ def report_order_check(paired: Paired) -> Check:
             tests.append(stretch_test(one))
             products = [float(one.left[:-k] @ one.left[k:]) for k in apart]
             words = [f"{what}, reports {k} apart" for k in apart]
-            tests.append(ScoreTest.sums(products, spread**2 * one.rows, words))
+            tests.append(ScoreTest.of(products, spread**2 * one.rows, words))
     return Check.of(name, tests)
 
 
@@ -335,8 +333,6 @@ def permutation_check(order: NDArray[np.int64]) -> Check:
     """Whether the secret order itself is one that chance would draw: no neighbours left together,
     no stretch left in its place.
     """
-    from scipy.special import pdtrc
-
     name, rows = "the order of the reports was drawn by chance", len(order)
     if rows < FEWEST:
         return Check(name, 1.0, TOO_FEW)
@@ -345,12 +341,14 @@ def permutation_check(order: NDArray[np.int64]) -> Check:
     uniform = RowScores("", place, np.asarray(0.0), np.asarray(1 / 12), 0.5, 0.5)
     # Records that stayed near their place: its product with the new one, on average 0.
     moved = float(place @ (np.arange(rows) / (rows - 1) - 0.5))
-    chance = max(float(pdtrc(together - 1, 2.0)), 1e-300) if together else 1.0
     return Check.of(
         name,
         [
-            ScoreTest.of(chance, [f"{together:,} neighbours of the truth are neighbours still"]),
-            ScoreTest.sums(moved, rows / 144, ["records stand near their old place"], 0.25, 0.25),
+            # As often as a Poisson count of mean 2.
+            ScoreTest.of(
+                together - 2, 2.0, [f"{together:,} neighbours of the truth are neighbours still"]
+            ),
+            ScoreTest.of(moved, rows / 144, ["records stand near their old place"], 0.25, 0.25),
             stretch_test(uniform, " come from one part"),
         ],
     )

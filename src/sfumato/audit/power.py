@@ -12,7 +12,7 @@ import numpy as np
 
 from sfumato.audit.limits import MOST_MODULUS
 from sfumato.audit.places import run_log
-from sfumato.audit.score import Agreements, RowScores, bounded
+from sfumato.audit.score import Agreements, RowScores, log_tail
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _scattered(one: RowScores, gain: float, level: float) -> int | None:
 
 
 def _seen(one: RowScores, deviation: float, spread: float, level: float) -> bool:
-    return deviation > 0 and bool(bounded(deviation, spread, one.most, one.least) < level)
+    return deviation > 0 and bool(log_tail(deviation, spread, one.most, one.least) < level)
 
 
 def _least(most: int, holds: Callable[[int], bool]) -> int | None:

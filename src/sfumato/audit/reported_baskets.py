@@ -22,7 +22,7 @@ from sfumato.audit.limits import (
 )
 from sfumato.audit.paired import Paired
 from sfumato.audit.places import WHOSE, shifted
-from sfumato.audit.score import Agreements, Check, Floats, RowScores, ScoreTest, counted
+from sfumato.audit.score import Agreements, Check, Floats, RowScores, ScoreTest
 from sfumato.bits import Bits
 from sfumato.channels.cut import kept_inside
 from sfumato.observation import CutLaw
@@ -137,6 +137,17 @@ class BasketFit:
         """Which column of the chances each row has."""
         return self.sizes if self.chances.ones.shape[1] > 1 else np.zeros_like(self.sizes)
 
+    @cached_property
+    def _held(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The items of all true baskets, as offsets and items."""
+        return self.truth.to_csr()
+
+    @cached_property
+    def _kept(self) -> Floats:
+        """The chance that each of them is reported."""
+        offsets, items = self._held
+        return self.chances.ones[items, np.repeat(self._column, np.diff(offsets))]
+
     def rows_of(self, items: NDArray[np.intp], start: int, stop: int) -> ItemRows:
         """These items in a stretch of rows."""
         chances, column = self.chances, self._column[start:stop]
@@ -167,37 +178,25 @@ class BasketFit:
 
     def item_check(self) -> Check:
         """Each item is reported as often when true, and as often when not, as the channel says."""
-        chances, ones = self.chances, self.paired.true_items
+        put_in, (_, items), each = self.chances.zeros, self._held, self._kept
         both = np.bitwise_count(self.truth.words & self.report.words).sum(axis=1, dtype=np.int64)
-        zeros, alone = self.truth.rows - ones, self.report.counts() - both
-        if chances.ones.shape[1] == 1:
-            chance = chances.ones[:, 0]
-            mean, variance = ones * chance, ones * chance * (1 - chance)
-        else:
-            offsets, items = self.truth.to_csr()
-            each = chances.ones[items, np.repeat(self.sizes, np.diff(offsets))]
-            mean, variance = (
-                np.bincount(items, values, self.truth.items).astype(np.float64)
-                for values in (each, each * (1 - each))
-            )
-        put_in = zeros * chances.zeros
-        impossible = (alone > 0) & (chances.zeros == 0)
-        names = self.paired.item_names
+        absent = self.truth.rows - self.paired.true_items
+        mean, variance = (
+            np.bincount(items, values, self.truth.items) for values in (each, each * (1 - each))
+        )
+        added, spread = absent * put_in, absent * put_in * (1 - put_in)
+        where, elsewhere = (
+            [f"item '{name}' where {true}" for name in self.paired.item_names]
+            for true in ("true", "not true")
+        )
+        ones = self.chances.ones
+        most, least = 1 - ones.min(axis=1), ones.max(axis=1)
+        alone = self.report.counts() - both
         return Check.of(
             "every item is reported as often as its channel says",
             [
-                ScoreTest.of(
-                    counted(both, ones, mean, variance),
-                    lambda item: f"item '{names[item]}' where true",
-                ),
-                ScoreTest.of(
-                    np.where(
-                        impossible,
-                        0.0,
-                        counted(alone, zeros, put_in, put_in * (1 - chances.zeros)),
-                    ),
-                    lambda item: f"item '{names[item]}' where not true",
-                ),
+                ScoreTest.of(both - mean, variance, where, most, least),
+                ScoreTest.of(alone - added, spread, elsewhere, 1 - put_in, put_in),
             ],
         )
 
@@ -206,13 +205,16 @@ class BasketFit:
         items = self.paired.most_frequent(FEW_CELLS)
         weights = self.rng.random(len(items)) + 0.5
         products, spread = np.zeros((2, len(items), len(items)))
-        residuals, names = [], tuple(self.paired.item_names[item] for item in items)
+        residuals, largest, names = [], 0.0, tuple(self.paired.item_names[item] for item in items)
         for part in self.chunks(items):
             products += part.left.T @ part.left - part.allowed
             spread += part.variance.T @ part.variance
+            largest = max(largest, float(np.abs(part.left).max()))
             residuals.append(part.left @ weights)
         pairs = np.triu_indices(len(items), 1)
-        test = ScoreTest.normal(products[pairs], np.maximum(spread[pairs], 1.0), _pair_words(names))
+        test = ScoreTest.of(
+            products[pairs], spread[pairs], _pair_words(names), largest**2, largest**2
+        )
         found = [Check.of("items are reported independently of each other", [test])]
         return found if len(items) > 1 else [], np.concatenate(residuals)
 
@@ -222,7 +224,7 @@ class BasketFit:
         """
         variance = self.chances.size_variance
         left = held(self.report, np.arange(self.report.items)) - self.chances.size_mean
-        tests = [ScoreTest.normal(left.sum(), variance.sum(), ["on average"])]
+        tests = [ScoreTest.of(left.sum(), variance.sum(), ["on average"], 0, 0)]
         # What a report's length might wrongly depend on.
         traits: list[tuple[str, Any]] = [("the size of the true basket", self.sizes)]
         if not self.paired.private.baskets:
@@ -233,14 +235,14 @@ class BasketFit:
             centred = values - values.mean()
             if centred.any():
                 words = [f"depending on {name}"]
-                tests.append(ScoreTest.normal(left @ centred, variance @ centred**2, words))
+                tests.append(ScoreTest.of(left @ centred, variance @ centred**2, words, 0, 0))
         known = variance > 1e-9
         if known.sum() > 100:
             square = left[known] ** 2 / variance[known]
             # What was found spreads least where its mean is small; the normal distribution's √2
             # keeps such a chance from looking like a finding.
             spread = max(float(square.std()), 2**0.5) ** 2 / len(square)
-            tests.append(ScoreTest.normal(square.mean() - 1, spread, ["in how much it varies"]))
+            tests.append(ScoreTest.of(square.mean() - 1, spread, ["in how much it varies"], 0, 0))
         return Check.of("the length of a report tells no more than the channel does", tests)
 
     def coin_checks(self) -> list[Check]:
@@ -257,7 +259,7 @@ class BasketFit:
         if self.chances.pairs.any():
             products -= rows.allowed
         spread = rows.variance.T @ rows.variance
-        two = ScoreTest.sums(products[pairs], spread[pairs], _pair_words(rows.names))
+        two = ScoreTest.of(products[pairs], spread[pairs], _pair_words(rows.names))
         checks = []
         if len(items) > 1:
             checks.append(Check.of("every two items are flipped by coins of their own", [two]))
@@ -288,9 +290,7 @@ class BasketFit:
         chances, truth, every = self.chances, self.truth, np.arange(self.truth.items)
         both = held(Bits(truth.words & self.report.words, truth.rows), every)
         found = truth.items - self.sizes - held(self.report, every) + 2.0 * both
-        offsets, items = csr = truth.to_csr()
-        ones = chances.ones[items, np.repeat(self._column, np.diff(offsets))]
-        zeros = 1 - chances.zeros
+        csr, ones, zeros = self._held, self._kept, 1 - chances.zeros
         mean = totals(csr, ones, zeros)
         variance = totals(csr, ones * (1 - ones), zeros * (1 - zeros))
         if not chances.pairs.any():
@@ -315,7 +315,7 @@ class BasketFit:
                     for own in items.names
                     for other in items.names
                 ]
-                yield ScoreTest.sums(left.T @ truth, variance.T @ truth, words)
+                yield ScoreTest.of(left.T @ truth, variance.T @ truth, words)
 
     def count_checks(self) -> list[Check]:
         """Whether items are reported, alone and two by two, as often as the counts of the truth
@@ -330,9 +330,9 @@ class BasketFit:
             mean += part.chance.T @ part.chance + part.allowed
             left += part.left.sum(axis=0)
             variance += part.variance.sum(axis=0)
-        each = ScoreTest.sums(left, variance, lambda place: f"item '{names[place]}'")
+        each = ScoreTest.of(left, variance, lambda place: f"item '{names[place]}'")
         pairs = np.triu_indices(len(items), 1)
-        two = ScoreTest.sums((together - mean)[pairs], mean[pairs], _pair_words(names))
+        two = ScoreTest.of((together - mean)[pairs], mean[pairs], _pair_words(names))
         says = "as often as the counts of the truth say"
         checks = [Check.of(f"every item is reported {says}", [each])]
         if len(items) > 1:
@@ -352,7 +352,7 @@ def _triples(rows: ItemRows) -> Iterator[ScoreTest]:
         )
         pairs = np.triu_indices(len(products), 1)
         words = _pair_words(names[rest], f"'{names[first]}', ")
-        yield ScoreTest.sums(products[pairs], spread[pairs], words)
+        yield ScoreTest.of(products[pairs], spread[pairs], words)
 
 
 def _pair_words(names: Sequence[str], before: str = "") -> Callable[[int], str]:

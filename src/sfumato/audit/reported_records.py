@@ -34,8 +34,6 @@ from sfumato.audit.score import (
     RowScores,
     ScoreTest,
     Where,
-    counted,
-    fit,
 )
 from sfumato.channels import Channel, NotLumpableError
 from sfumato.randomness import Keystream
@@ -66,21 +64,15 @@ class RecordFit:
         return found, whole.residuals(_normals(self.rng, whole.cells))
 
     def _column_check(self, column: PairedColumn) -> Iterator[Check]:
-        """The table of reports by truth against the column's own channel, and how often the value
-        is the same however fine.
+        """How often each value is reported, for each true value and for all, against the column's
+        own channel; and how often the value is the same however fine.
         """
-        try:
-            dense = self.paired.channel_of([column]).to_dense()
-        except NotLumpableError:
-            return
-        size = column.cells.size
-        pairs = np.bincount(column.report * size + column.truth, minlength=size * size)
-        table = pairs.reshape(size, size)
-        p_values = [fit(table, dense * table.sum(axis=0)), _kept(self.agreement([column]))]
-        words = ["the values reported for each true value", "how often the true value is reported"]
-        yield Check.of(
-            f"reports of '{column.name}' follow its channel", [ScoreTest.of(p_values, words)]
-        )
+        labels, name = column.cells.labels, f"reports of '{column.name}' follow its channel"
+        where = [f"{truth} reported as {label}" for label in labels for truth in labels]
+        each = list(self._counted([column], where, classes=column.truth, count=len(labels)))
+        if each:
+            every = self._counted([column], [f"as {label}" for label in labels])
+            yield Check.of(name, [*each, *every, self.agreement([column]).total()])
 
     def _kept_together(self) -> list[Check]:
         """Whether columns are reported truly together as often as they should: in pairs, and all
@@ -89,14 +81,13 @@ class RecordFit:
         if len(self.columns) < 2:
             return []
         try:
-            pairs = map(self.agreement, combinations(self.columns, 2))
-            tests = [ScoreTest.of(_kept(pair), (pair.name,)) for pair in pairs]
-            whole = _kept(self.agreement(self.columns))
+            pairs = [self.agreement(pair).total() for pair in combinations(self.columns, 2)]
+            whole = self.agreement(self.columns).total()
         except NotLumpableError:
             return []
         return [
-            Check.of("pairs of columns are kept together as often as they should", tests),
-            Check("whole records are kept as often as they should", whole),
+            Check.of("pairs of columns are kept together as often as they should", pairs),
+            Check.of("whole records are kept as often as they should", [whole]),
         ]
 
     def agreement(self, columns: Sequence[PairedColumn], name: str = "") -> RowScores:
@@ -182,7 +173,10 @@ class RecordFit:
             counts([column.report for column in columns]),
             counts([column.truth for column in columns]),
         )
-        yield ScoreTest.sums(found - dense @ truth, (dense * (1 - dense)) @ truth, where)
+        most, least = 1 - dense.min(axis=1, keepdims=True), dense.max(axis=1, keepdims=True)
+        most, least = (np.broadcast_to(each, found.shape) for each in (most, least))
+        spread = (dense * (1 - dense)) @ truth
+        yield ScoreTest.of(found - dense @ truth, spread, where, most, least)
 
     def count_checks(self) -> list[Check]:
         """Whether columns, pairs of them and whole records are reported as often as the counts of
@@ -220,7 +214,7 @@ class RecordFit:
             same = column.report[::copies] == column.report[1::copies]
             words = (f"'{column.name}'",)
             spread = (chance * (1 - chance)).sum()
-            tests.append(ScoreTest.sums(same.sum() - chance.sum(), spread, words))
+            tests.append(ScoreTest.of(same.sum() - chance.sum(), spread, words))
         name = "reports of one person are equal no more often than by chance"
         return [Check.of(name, tests)] if tests else []
 
@@ -241,11 +235,6 @@ class RecordFit:
                     ]
                     size = trait.cells.size
                     yield from self._counted([column], where, rows=here, classes=held, count=size)
-
-
-def _kept(one: RowScores) -> float:
-    """The p-value of how often something is reported truly."""
-    return float(counted(one.found.sum(), one.rows, one.mean.sum(), one.variance.sum()))
 
 
 def _normals(rng: Keystream, count: int) -> Floats:
@@ -298,7 +287,7 @@ class WholeRecords:
             for sign, score in zip(signs.T, scores.T, strict=True)
         ]
         shift = found - self._counts @ (signs * means)
-        return Check.of(name, [ScoreTest.normal(shift, variance, [""] * len(found))])
+        return Check.of(name, [ScoreTest.of(shift, variance, [""] * len(found), 0, 0)])
 
     def residuals(self, score: Floats) -> Floats:
         """A score of each report less its mean given the truth."""

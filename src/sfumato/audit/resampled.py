@@ -31,7 +31,7 @@ from sfumato.audit.limits import (
 )
 from sfumato.audit.paired import Paired, cells_of, judged_cells
 from sfumato.audit.places import shifted, trait_tests
-from sfumato.audit.score import Agreements, Check, Floats, RowScores, ScoreTest, counted
+from sfumato.audit.score import Agreements, Check, Floats, RowScores, ScoreTest
 from sfumato.bits import Bits
 from sfumato.channels.channel import Dealt
 from sfumato.counting.in_memory import TableCounter
@@ -98,12 +98,9 @@ def _tally_tests(paired: Paired, cells: Sequence[Cells]) -> Iterator[ScoreTest]:
         one[np.unravel_index(int(cell), channel.inputs)] = 1
         # Probabilities, as each entry counts a report at most once.
         chances = np.clip(np.asarray(channel.apply(one)).ravel(), 0.0, 1.0)
-        p_values = counted(
-            tally, len(rows), len(rows) * chances, len(rows) * chances * (1 - chances)
-        )
-        impossible = (chances <= 1e-12) & (tally > 0)
         yield ScoreTest.of(
-            np.where(impossible, 0.0, p_values)[judged],
+            (tally - len(rows) * chances)[judged],
+            (len(rows) * chances * (1 - chances))[judged],
             [f"true cell {cell + 1}, entry {entry + 1}" for entry in judged],
         )
 
@@ -266,7 +263,7 @@ class Resampled:
             share = counts.mean(axis=0) / rows
             spread = rows * share * (1 - share) * self.more
             words = [f"'{attribute.name}' being {label}" for label in labels]
-            tests.append(ScoreTest.sums(counts[0] - counts[1:].mean(axis=0), spread, words))
+            tests.append(ScoreTest.of(counts[0] - counts[1:].mean(axis=0), spread, words))
         name = "every kind of report comes as often as the mechanism makes it of these records"
         return [Check.of(name, tests)]
 

@@ -16,12 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sfumato.audit.limits import MOST_NUMBERS, NORMAL, SPARSE
+from sfumato.audit.limits import MOST_NUMBERS
 
 TINY = 1e-12  # a variance that is none
 TOO_FEW = "too few rows to tell"
@@ -41,27 +40,17 @@ class Check:
     detail: str = ""
 
     @classmethod
-    def of(
-        cls,
-        name: str,
-        tests: Iterable[ScoreTest],
-        *,
-        places: float | None = None,
-        nothing: str = "",
-    ) -> Check:
-        """The least likely place of all tests, its p-value times the number of places.
-
-        `places` counts those that were not even worth a logarithm too; `nothing` is said where
+    def of(cls, name: str, tests: Iterable[ScoreTest], *, nothing: str = "") -> Check:
+        """The least likely of all tests, its p-value times their number; `nothing` is said where
         there is no place at all.
         """
         given = [test for test in tests if test.logs.size]
         if not given:
             return cls(name, 1.0, nothing)
-        worst = min(given, key=lambda test: float(test.logs.min()))
+        worst = min(given, key=lambda test: test.log)
         place = int(np.argmin(worst.logs))
-        places = sum(test.logs.size for test in given) if places is None else places
         detail = worst.where(place) if callable(worst.where) else worst.where[place]
-        return cls(name, float(np.exp(min(0.0, worst.logs[place] + np.log(places)))), detail)
+        return cls(name, float(np.exp(min(0.0, worst.log + np.log(len(given))))), detail)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,32 +59,27 @@ class ScoreTest:
 
     logs: Floats
     where: Where
+    places: int = 0  # those that were not even worth a logarithm too; unless stated, all have one
+
+    @property
+    def log(self) -> float:
+        """Of the least likely place, times the number of places."""
+        return float(self.logs.min() + np.log(self.places or self.logs.size))
 
     @classmethod
-    def sums(
+    def of(
         cls,
         deviation: ArrayLike,
         variance: ArrayLike,
         where: Where,
         most: ArrayLike = 1.0,
         least: ArrayLike = 1.0,
+        places: int = 0,
     ) -> ScoreTest:
-        """Of sums of independent terms of mean 0, none beyond `most` above or `least` below."""
-        return cls(bounded(deviation, variance, most, least).ravel(), where)
-
-    @classmethod
-    def normal(cls, deviation: ArrayLike, variance: ArrayLike, where: Where) -> ScoreTest:
-        """Of sums of so many terms that they are normal."""
-        from scipy.special import log_ndtr
-
-        score = np.abs(np.ravel(deviation)) / np.sqrt(np.maximum(variance, TINY))
-        return cls(np.log(2) + log_ndtr(-score), where)
-
-    @classmethod
-    def of(cls, p_values: ArrayLike, where: Where) -> ScoreTest:
-        """Of p-values that are known."""
-        with np.errstate(divide="ignore"):
-            return cls(np.log(np.ravel(p_values)), where)
+        """Of sums of independent terms of mean 0, none beyond `most` above or `least` below; 0 for
+        sums of so many terms that they are normal.
+        """
+        return cls(log_tail(deviation, variance, most, least).ravel(), where, places)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +113,7 @@ class RowScores:
 
     def test(self, sums: Callable[[Floats], Floats], where: Where) -> ScoreTest:
         """Whether the sums over some rows are as near to 0 as their variances say."""
-        return ScoreTest.sums(sums(self.left), sums(self.variance), where, self.most, self.least)
+        return ScoreTest.of(sums(self.left), sums(self.variance), where, self.most, self.least)
 
     def total(self) -> ScoreTest:
         """Whether all rows together have as much as they should."""
@@ -153,70 +137,33 @@ class Agreements:
         return (self.whole, *self.parts)[: max(1, MOST_NUMBERS // max(1, self.whole.rows))]
 
 
-def bounded(
+def log_tail(
     deviation: ArrayLike, variance: ArrayLike, most: ArrayLike = 1.0, least: ArrayLike = 1.0
 ) -> Floats:
-    """The logarithm of a two-sided p-value of a sum of independent terms of mean 0, by Bennett's
-    inequality.
+    """The logarithm of the two-sided p-value of a sum of independent terms of mean 0, no term
+    beyond `most` upwards or `least` downwards.
 
-    No term exceeds `most` upwards or `least` downwards. P(sum ≥ t) ≤ exp(-(v/b²)·h(bt/v)),
-    h(u) = (1+u)ln(1+u) - u: it holds at every size and for every distribution, so that it can be
-    trusted as far out as a search among millions of sums needs; where t is a few standard errors of
-    many terms it is close to the normal tail. (Freedman: it holds of martingales too.)
+    Of all such sums with variance v and terms up to b, a Poisson count in steps of b has the
+    heaviest tail (Bennett 1962; of martingales too, Freedman 1975). Its own is taken, by the
+    saddlepoint approximation for steps (Lugannani and Rice 1980, as Barndorff-Nielsen's r*): with
+    z = t/√v, u = bt/v and w² = 2(v/b²)((1+u)ln(1+u) - u), P = Φ(-w - ln(z / (w√(1+u))) / w). It
+    is right from counts that hardly ever come to sums that are normal (b → 0), and as far out as a
+    search among millions of sums needs.
     """
-    t, v = np.asarray(deviation, dtype=np.float64), np.asarray(variance, dtype=np.float64)
-    bound = np.where(t > 0, most, least)
-    ratio = bound * np.abs(t) / np.maximum(v, TINY)
-    tail = np.log(2) - np.maximum(v, TINY) / bound**2 * ((1 + ratio) * np.log1p(ratio) - ratio)
+    from scipy.special import log_ndtr
+
+    t, v = np.asarray(deviation, dtype=np.float64), np.maximum(variance, TINY)
+    step, far = np.where(t > 0, most, least), np.abs(t)
+    ratio, squared = step * far / v, far * far / v
+    normal = ratio < 1e-4  # where the logarithm would cancel
+    skewed = np.where(normal, 1.0, ratio)
+    root = np.sqrt(
+        squared * np.where(normal, 1.0, 2 * ((1 + skewed) * np.log1p(skewed) - skewed) / skewed**2)
+    )
+    near = root < 0.1  # chance itself
+    apart = np.where(near, 1.0, root)
+    shift = np.log(np.where(near, 1.0, squared / (1 + ratio)) / apart**2) / (2 * apart)
+    tail = np.where(near, 0.0, np.log(2) + log_ndtr(-apart - shift))
     # A sum without variance cannot deviate at all, but for rounding.
-    certain = np.where(np.abs(t) > 1e-6, -np.inf, 0.0)
+    certain = np.where(far > 1e-6, -np.inf, 0.0)
     return np.minimum(np.where(v > TINY, tail, certain), 0.0)
-
-
-def counted(
-    found: ArrayLike, trials: ArrayLike, mean: ArrayLike, variance: ArrayLike
-) -> NDArray[np.float64]:
-    """The two-sided p-value of how many of independent yes-no events came true, with this mean and
-    variance.
-
-    The normal distribution where the variance is large; else Poisson's for the rarer outcome, whose
-    tails are heavier.
-    """
-    from scipy.special import ndtr, pdtr, pdtrc
-
-    found, trials, mean, variance = (
-        np.asarray(values, dtype=np.float64) for values in (found, trials, mean, variance)
-    )
-    normal = 2 * ndtr(-np.abs(found - mean) / np.sqrt(np.maximum(variance, NORMAL)))
-    misses = mean > trials / 2
-    rare, seen = np.where(misses, trials - mean, mean), np.where(misses, trials - found, found)
-    rare = np.maximum(rare, 0.0)
-    above = np.where(seen > 0, pdtrc(np.maximum(seen - 1, 0), rare), 1.0)
-    poisson = np.minimum(1.0, 2 * np.minimum(pdtr(seen, rare), above))
-    return np.where(variance >= NORMAL, normal, poisson)
-
-
-def fit(observed: NDArray[Any], expected: NDArray[Any]) -> float:
-    """Chi-square p-value of counts against expected counts, truth by truth; both have shape
-    (reports, truths).
-
-    Sparse cells of a truth are pooled, and left out where even together they are sparse; a report
-    that cannot occur and did gives 0.
-    """
-    from scipy.special import chdtrc
-
-    if observed[expected <= 0].any():
-        return 0.0
-    small = expected < SPARSE
-    pooled, pooled_mean = (observed * small).sum(axis=0), (expected * small).sum(axis=0)
-    own = np.where(small, 0.0, (observed - expected) ** 2 / np.where(small, 1.0, expected)).sum(
-        axis=0
-    )
-    judged = pooled_mean >= SPARSE
-    rest = np.where(judged, (pooled - pooled_mean) ** 2 / np.where(judged, pooled_mean, 1.0), 0.0)
-    # Cells that make up all reports of a truth are bound by their sum; where a sparse rest is left
-    # out, they are not.
-    bound = judged | (pooled_mean <= 0)
-    freedom = np.maximum((~small).sum(axis=0) + judged - bound, 0)
-    used = freedom > 0
-    return float(chdtrc(freedom[used].sum(), (own + rest)[used].sum())) if used.any() else 1.0
