@@ -21,13 +21,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bench.foundation import one_core
+from papers.data_sets import data_directory
 from papers.li_sarkar import CENSUS_BINS, census_records, classified
 from sfumato.bits import Bits
-from sfumato.datasets.loaders import data_directory
 from sfumato.publish.conditional import simple_bayes
 from sfumato.publish.exchange import Exchange, solve
 from sfumato.publish.greedy import _admissible, _classes, phase_one, phase_two
-from sfumato.publish.hide import HideReport, frequent_counts, hide, largest_disclosure
+from sfumato.publish.hide import HideReport, frequent_counts, hide
 from sfumato.publish.owned import Keyed, records_of
 from sfumato.publish.restriction import Limits, Restriction
 from sfumato.publish.suppress import suppress
@@ -39,6 +39,14 @@ from sfumato.table import read
 RETAIL_COUNT = 265  # 0.3 % of 88,162 baskets
 PATTERNS = 10
 CATEGORIES = 5
+
+
+def largest_disclosure(bits: Bits, restrictions: Sequence[Restriction], limits: Limits) -> float:
+    """The largest ψ at which every restriction is surely hidden: min over them of what may stay /
+    what there is.
+    """
+    shares = [r.most_left(bits, limits) / max(1, len(r.holders(bits))) for r in restrictions]
+    return min(1.0, *shares) if shares else 1.0
 
 
 def main() -> None:

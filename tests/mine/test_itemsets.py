@@ -20,8 +20,9 @@ from sfumato.errors import ParameterError
 from sfumato.estimation.supports.flipped import FlippedSupports
 from sfumato.estimation.supports.supports import Measured
 from sfumato.mine import limits
-from sfumato.mine.itemsets import Itemsets, Level, Threshold, Tier, frequent_itemsets
+from sfumato.mine.itemsets import Itemsets, frequent_itemsets
 from sfumato.mine.rules import association_rules
+from sfumato.mine.search import Level, Threshold, Tier
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.release import Exact
 from sfumato.table import Table

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ import sfumato as sf
 from sfumato.bits import Bits
 from sfumato.domain import Domain, Items
 from sfumato.errors import DataError, FileError, ParameterError
-from sfumato.publish.hide import HIDING_METHODS, hide, largest_disclosure
+from sfumato.publish.hide import HIDING_METHODS, hide
 from sfumato.publish.restriction import (
     RULES_OF_REMOVAL,
     Limits,
@@ -29,6 +30,14 @@ from sfumato.table import Table
 
 NAMES = tuple("abcdefgh")
 MIN_COUNT = 40
+
+
+def largest_disclosure(bits: Bits, restrictions: Sequence[Restriction], limits: Limits) -> float:
+    """The largest ψ at which every restriction is surely hidden: min over them of what may stay /
+    what there is.
+    """
+    shares = [r.most_left(bits, limits) / max(1, len(r.holders(bits))) for r in restrictions]
+    return min(1.0, *shares) if shares else 1.0
 
 
 def named(bits: Bits, names: str = "abcdefgh") -> Table:

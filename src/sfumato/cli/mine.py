@@ -18,8 +18,9 @@ from sfumato.cli.sources import Reading, read_truth
 from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.estimation.supports.symbols import SymbolSupports
 from sfumato.evaluate import ErrorsByLength, beside_truth, itemset_errors
-from sfumato.mine.itemsets import Itemsets, Level, frequent_itemsets
+from sfumato.mine.itemsets import Itemsets, frequent_itemsets
 from sfumato.mine.rules import Rules, association_rules
+from sfumato.mine.search import Level
 from sfumato.progress import Progress, silent
 from sfumato.release import Release
 from sfumato.result import write_whole

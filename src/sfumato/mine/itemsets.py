@@ -22,7 +22,7 @@ from sfumato.errors import ParameterError
 from sfumato.estimation.noise import is_lost
 from sfumato.estimation.supports.asked import AskedSupports
 from sfumato.estimation.supports.supports import Floats, Integers, Supports
-from sfumato.mine.search import Level, LevelwiseSearch, Lost, Survivors, Threshold, Tier, require
+from sfumato.mine.search import Level, LevelwiseSearch, Lost, Survivors, Threshold, require
 from sfumato.privacy.probability import check_count, check_number
 from sfumato.release import Release
 from sfumato.renderers.picture import points_in_words
@@ -32,8 +32,6 @@ from sfumato.view import DRAWN, LISTED, Chart, ColumnView, TableView, View
 
 if TYPE_CHECKING:
     import pandas
-
-__all__ = ["Itemset", "Itemsets", "Level", "Threshold", "Tier", "frequent_itemsets"]
 
 # An itemset is surely frequent from this probability on, unless the caller names a level.
 _SURE = 0.95

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-__all__ = ["METRICS", "Rules", "association_rules"]
-
 # Two counts whose ratio is the threshold reach it: 16 of 20 is 0.8, whatever doubles make of it.
 # No two ratios of counts of people lie as close to each other as this.
 _SLACK = 1e-12

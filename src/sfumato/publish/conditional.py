@@ -12,15 +12,6 @@ from sfumato.domain import Codes
 from sfumato.errors import MissingExtraError, ParameterError
 from sfumato.publish.limits import ROWS_AT_ONCE
 
-__all__ = [
-    "CONDITIONALS",
-    "Conditional",
-    "conditional_named",
-    "pair_counts",
-    "simple_bayes",
-    "smoothed_tree",
-]
-
 # Of the codes of the keys, those of the confidential column, its values, and the rows wanted.
 Conditional = Callable[[Sequence[Codes], Codes, int, NDArray[np.integer]], NDArray[np.float64]]
 

@@ -15,8 +15,6 @@ from sfumato.publish.intruder import Believer, Intruder, believer_of, intruder_o
 from sfumato.publish.owned import Keyed
 from sfumato.renderers.frames import json_fields, json_value
 
-__all__ = ["Cost", "Total", "joint_divergence", "measure", "two_way_changes"]
-
 
 @dataclass(frozen=True)
 class Total:

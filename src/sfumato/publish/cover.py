@@ -30,8 +30,6 @@ from sfumato.publish.limits import MOST_CHOICES, MOST_TRIED
 from sfumato.publish.restriction import Entries, Restriction
 from sfumato.randomness import Keystream
 
-__all__ = ["CountedItems", "cover"]
-
 CountedItems = tuple[tuple[int, ...], int]  # an itemset and its count
 
 

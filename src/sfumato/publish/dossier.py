@@ -17,8 +17,6 @@ from sfumato.renderers.frames import json_value
 from sfumato.result import Result
 from sfumato.view import TableView, View
 
-__all__ = ["Dossier", "Owned"]
-
 BEWARE = (
     "For the owner's files, not for release: it describes the true data beside what was handed out."
 )

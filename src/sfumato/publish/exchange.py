@@ -37,8 +37,6 @@ from sfumato.publish.limits import EXCHANGE_SECONDS, FIRST_CHOICES, SAMPLING, SM
 from sfumato.publish.pricing import Kinds, Moves, Multipliers, nearest_moves, sweep_of
 from sfumato.publish.programme import cheapest, refined
 
-__all__ = ["Assignment", "Exchange", "least_drift", "solve"]
-
 
 @dataclass(frozen=True, eq=False)
 class Exchange:

@@ -27,17 +27,6 @@ from numpy.typing import NDArray
 from sfumato.errors import EstimationError, ParameterError, PrivacyError
 from sfumato.publish.limits import FLOW_SECONDS, MOST_FLOW_VALUES, REFUSAL_SECONDS
 
-__all__ = [
-    "CapRow",
-    "Holdings",
-    "PosteriorCap",
-    "fitting_changes",
-    "least_drift",
-    "least_slack",
-    "refusal",
-    "unlimited_least_drift",
-]
-
 
 class CapRow(NamedTuple):
     """One limit: of the records shown as `shown` in this view, those that truly hold `true`."""

@@ -16,8 +16,6 @@ from sfumato.progress import Progress, silent
 from sfumato.publish.exchange import Exchange
 from sfumato.randomness import Keystream
 
-__all__ = ["FlowPlan", "phase_one", "phase_two", "plan_flows"]
-
 
 @dataclass(frozen=True, eq=False)
 class FlowPlan:

@@ -42,17 +42,6 @@ from sfumato.result import Record, Result
 from sfumato.table import Table, save
 from sfumato.view import ColumnView, TableView, View, attribute_columns
 
-__all__ = [
-    "HIDING_METHODS",
-    "Hidden",
-    "HideRelease",
-    "HideReport",
-    "hide",
-    "hide_disclosures",
-    "largest_disclosure",
-    "margin_baskets",
-]
-
 HIDING_METHODS = ("cover", *RULES_OF_REMOVAL)
 _PATTERN = {  # of a hidden pattern, as columns
     **{"pattern": "string", "count_before": "int64", "count_after": "int64"},
@@ -519,14 +508,6 @@ def margin_baskets(margin: int | float, min_count: int) -> int:
             hint="use a smaller one",
         )
     return found
-
-
-def largest_disclosure(bits: Bits, restrictions: Sequence[Restriction], limits: Limits) -> float:
-    """The largest ψ at which every restriction is surely hidden: min over them of what may stay /
-    what there is.
-    """
-    shares = [r.most_left(bits, limits) / max(1, len(r.holders(bits))) for r in restrictions]
-    return min(1.0, *shares) if shares else 1.0
 
 
 def _count(bits: Bits, items: Sequence[int]) -> int:

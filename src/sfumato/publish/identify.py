@@ -30,17 +30,6 @@ from sfumato.renderers.picture import bars
 from sfumato.result import Result
 from sfumato.view import Chart, TableView, View, attribute_columns
 
-__all__ = [
-    "ColumnRole",
-    "Identification",
-    "Risk",
-    "Status",
-    "identify",
-    "risk_of",
-    "risk_table",
-    "status_of",
-]
-
 _MEASURES = {  # of risk, as people read them
     "records": "records",
     "unique": "unique",

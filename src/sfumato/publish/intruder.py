@@ -18,8 +18,6 @@ from sfumato.publish.identify import Status, extremes
 from sfumato.randomness import seeded
 from sfumato.view import TableView, View
 
-__all__ = ["Believer", "Intruder", "ShownValue", "believer_of", "intruder_of", "share"]
-
 
 @dataclass(frozen=True)
 class Believer:

@@ -25,8 +25,6 @@ from sfumato.privacy.probability import ONE
 from sfumato.publish.limits import MOST_BEST_VALUES
 from sfumato.randomness import Keystream
 
-__all__ = ["InvariantMatrix"]
-
 
 @dataclass(frozen=True, eq=False)
 class InvariantMatrix:

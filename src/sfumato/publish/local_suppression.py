@@ -32,8 +32,6 @@ from sfumato.progress import Progress, silent
 from sfumato.publish.limits import MOST_STALE, SOME_CHOICES, SOME_SECONDS, WHOLE_CHOICES
 from sfumato.randomness import Keystream, seeded
 
-__all__ = ["Blanking", "blanked"]
-
 Readings = NDArray[np.uint64]  # (records,)
 Mask = NDArray[np.bool_]  # (records, columns): what is blanked
 

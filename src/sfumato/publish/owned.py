@@ -27,28 +27,6 @@ from sfumato.table.parquet import is_records
 from sfumato.table.readers import ITEMS_NAME, RecordReader
 from sfumato.table.table import plain_array
 
-__all__ = [
-    "Keyed",
-    "Nulls",
-    "ReleasedRecords",
-    "attribute_of",
-    "baskets_of",
-    "binning",
-    "check_names",
-    "check_record_target",
-    "columns_named",
-    "columns_of",
-    "cut",
-    "cut_column",
-    "edges_of",
-    "framed",
-    "joined",
-    "numbers_of",
-    "patterns",
-    "records_of",
-    "replaced",
-]
-
 Nulls = Literal["value", "error"]
 
 

@@ -39,8 +39,6 @@ from sfumato.renderers.frames import json_fields
 from sfumato.table import Table
 from sfumato.view import View
 
-__all__ = ["PopulationRisk", "population_risk", "sampling_weights"]
-
 
 @dataclass(frozen=True)
 class PopulationRisk:

@@ -47,8 +47,6 @@ from sfumato.renderers.picture import bars
 from sfumato.result import Record
 from sfumato.view import Chart, ColumnView, TableView, View
 
-__all__ = ["PramRelease", "PramReport", "ValueCount", "pram"]
-
 
 @dataclass(frozen=True)
 class ValueCount:

@@ -12,16 +12,6 @@ from numpy.typing import NDArray
 
 from sfumato.publish.limits import ROWS_AT_ONCE
 
-__all__ = [
-    "TIE",
-    "Kinds",
-    "Moves",
-    "Multipliers",
-    "Sweep",
-    "nearest_moves",
-    "sweep_of",
-]
-
 TIE = 1e-9  # reduced costs nearer than this are equal
 
 

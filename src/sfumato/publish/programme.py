@@ -22,8 +22,6 @@ from sfumato.publish.pricing import (
     sweep_of,
 )
 
-__all__ = ["Cheapest", "cheapest", "refined"]
-
 
 @dataclass(frozen=True, eq=False)
 class Cheapest:

@@ -24,18 +24,6 @@ from sfumato.privacy.probability import check_number
 from sfumato.randomness import Keystream
 from sfumato.untrusted import MOST_LIST_BYTES, read_text
 
-__all__ = [
-    "RULES_OF_REMOVAL",
-    "Entries",
-    "Limits",
-    "Restriction",
-    "Sensitive",
-    "number_to_sanitise",
-    "patterns_of",
-    "read_restrictions",
-    "remove",
-]
-
 ARROWS = ("->", "→", "=>")
 _ARROW = re.compile(rf"\s*(?:{'|'.join(ARROWS)})\s*")
 

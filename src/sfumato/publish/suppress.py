@@ -36,8 +36,6 @@ from sfumato.result import Record
 from sfumato.table import Table
 from sfumato.view import ColumnView, TableView, View
 
-__all__ = ["SuppressRelease", "SuppressReport", "suppress"]
-
 
 @dataclass(frozen=True, repr=False)
 class SuppressReport(Record):

@@ -43,8 +43,6 @@ from sfumato.result import Result
 from sfumato.table import Table
 from sfumato.view import Chart, TableView, View, attribute_columns
 
-__all__ = ["METHODS", "SwapRelease", "SwapReport", "swap", "swap_proportions"]
-
 MethodName = Literal["optimal", "greedy", "random"]
 METHODS: tuple[MethodName, ...] = ("optimal", "greedy", "random")
 

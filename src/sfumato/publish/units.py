@@ -20,8 +20,6 @@ from sfumato.publish.identify import status_of
 from sfumato.publish.owned import Keyed, columns_of, joined
 from sfumato.randomness import Keystream
 
-__all__ = ["Units"]
-
 
 @dataclass(frozen=True, eq=False)
 class Units:
