@@ -29,8 +29,8 @@ import numpy as np
 
 from bench import error_of, percent, write_section
 from bench.svsm import Baskets, Itemset, Svsm
+from papers.data_sets import data_directory
 from sfumato.bits import Bits
-from sfumato.datasets.loaders import data_directory
 from sfumato.domain import Domain, Items
 from sfumato.engines.several import RoundSeries
 from sfumato.estimation.pooled_rounds import PooledRounds

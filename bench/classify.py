@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from papers.data_sets import data_directory, salary
 from sfumato.counting.in_memory import TableCounter
-from sfumato.datasets.loaders import data_directory, salary
 from sfumato.datasets.survey import survey
 from sfumato.domain import Category, Domain
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal

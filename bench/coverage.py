@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sfumato.datasets.loaders import data_directory
+from papers.data_sets import data_directory
 from sfumato.domain import Attribute, Domain, Numeric
 from sfumato.estimation.answer import Answer
 from sfumato.mechanisms.retention import Retention

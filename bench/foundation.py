@@ -26,9 +26,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from papers.data_sets import CENSUS, HEALTH
 from sfumato.bits import Bits
 from sfumato.counting.in_memory import contingency
-from sfumato.datasets.loaders import CENSUS, HEALTH
 from sfumato.domain import Columns, Domain, Items, code_dtype
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
@@ -279,7 +279,7 @@ def write_census(path: Path, rows: int) -> None:
 # started it.
 PERTURB = """
 import re, sys
-from sfumato.datasets.loaders import CENSUS
+from papers.data_sets import CENSUS
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.table.perturbing import perturb_file
 perturb_file(sys.argv[1], sys.argv[2], GammaDiagonal(CENSUS.binned(), 19), force=True)

@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from papers.data_sets import census
 from sfumato.bits import Bits
-from sfumato.datasets.loaders import census
 from sfumato.datasets.quest import Quest
 from sfumato.domain import Domain, Items, Numeric
 from sfumato.evaluate import itemset_errors

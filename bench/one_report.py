@@ -31,10 +31,9 @@ import numpy as np
 from bench import write_section
 from bench.wide import adult_wide, health_wide
 from papers.accuracy import Accuracy, support_accuracy
+from papers.data_sets import census, data_directory
 from papers.one_report import TARGETS, Way, accuracy, ways
-from sfumato.datasets import census
-from sfumato.datasets.dataset import Records
-from sfumato.datasets.loaders import data_directory
+from sfumato.datasets import Records
 from sfumato.engines import open_source, save_release
 from sfumato.errors import ConvergenceWarning
 from sfumato.mechanisms.bitflip import BitFlip

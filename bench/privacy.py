@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from papers.data_sets import CENSUS
 from sfumato.audit import audit_release
-from sfumato.datasets.loaders import CENSUS
 from sfumato.domain import Category, Columns, Domain, Numeric, code_dtype
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.registry import mechanism_class

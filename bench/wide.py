@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.datasets.dataset import Records
-from sfumato.datasets.loaders import CENSUS, read_table
+from papers.data_sets import CENSUS, read_table
+from sfumato.datasets import Records
 from sfumato.domain import Attribute, Category, Domain, Numeric
 
 _YES_NO = ("0", "1")

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import numpy as np
 
 from papers.base import Cell, Reproduction, Row, Settings, over_runs
-from sfumato.datasets import salary
+from papers.data_sets import salary
 from sfumato.domain import Domain
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mine.classifier import Classifier

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papers.base import Cell, Printed, Reproduction, Row, Runs, Settings
+from papers.data_sets import basket_path
 from papers.reconstruction import recovered_ones_over
-from sfumato.datasets import basket_path
 from sfumato.domain import Domain, Items, as_bits
 from sfumato.estimation.supports.supports import Supports
 from sfumato.mechanisms.base import Mechanism

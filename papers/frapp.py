@@ -19,8 +19,8 @@ from papers.conditioning import (
     mask_keep,
 )
 from papers.curves import Curves
+from papers.data_sets import census, health
 from papers.guessing import attribute_account, guess_bound_as_printed, outright_guess_bound
-from sfumato.datasets import census, health
 from sfumato.evaluate import LengthErrors, itemset_errors
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.bitflip import BitFlip

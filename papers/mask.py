@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from papers.base import LENGTH, Cell, Printed, Reproduction, Row, Runs, Settings
+from papers.data_sets import basket_path
 from papers.mask_privacy import FIGURES as PRIVACY_FIGURES
 from papers.reconstruction import recovered_ones_over
-from sfumato.datasets import Quest, basket_path
+from sfumato.datasets import Quest
 from sfumato.domain import as_bits
 from sfumato.evaluate import LengthErrors, itemset_errors
 from sfumato.mechanisms.bitflip import BitFlip

@@ -17,7 +17,7 @@ from papers.base import Cell, Reproduction, Row, Runs, Settings
 from papers.breach import largest_keep_of_columns
 from papers.conditioning import retention_condition
 from papers.curves import Curves
-from sfumato.datasets.loaders import data_directory
+from papers.data_sets import data_directory
 from sfumato.domain import Cells, Domain, Numeric
 from sfumato.errors import ConvergenceWarning
 from sfumato.estimation.evidence import CountEvidence

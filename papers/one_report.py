@@ -10,7 +10,7 @@ from itertools import combinations
 
 from papers.accuracy import Accuracy, support_accuracy
 from papers.base import LENGTH, Cell, Reproduction, Row, Runs, Settings
-from sfumato.datasets import census
+from papers.data_sets import census
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.combined import Combined

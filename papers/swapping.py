@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from papers.base import Cell, Printed, Reproduction, Row, Runs, Settings
+from papers.data_sets import data_directory
 from papers.li_sarkar import AMOUNTS, OFFER_NOTE, census, worked_example
-from sfumato.datasets.loaders import data_directory
 
 EXAMPLE_NOTES = (
     "the greedy phase II of the paper happens to reach the optimum with U and V each preserved "

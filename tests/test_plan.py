@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from papers.data_sets import CENSUS
 from sfumato.bits import Bits
-from sfumato.datasets.loaders import CENSUS
 from sfumato.domain import Category, Domain, Items, Numeric
 from sfumato.errors import ParameterError, PrivacyError, SchemaError, SfumatoError
 from sfumato.mechanisms.base import Mechanism

@@ -15,9 +15,10 @@ from typer.testing import CliRunner
 
 import sfumato as sf
 from docs_build.running import DOCS, ROOT
+from papers.data_sets import census
 from sfumato import untrusted
 from sfumato.cli import app
-from sfumato.datasets import census, survey
+from sfumato.datasets import survey
 from sfumato.domain import Category, Domain
 from sfumato.engines import duckdb
 from sfumato.engines.limits import STATEMENT_SECONDS

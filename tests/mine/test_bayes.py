@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.datasets.loaders import health
+from papers.data_sets import health
 from sfumato.domain import Category, Domain, Items, Numeric
 from sfumato.errors import ParameterError
 from sfumato.mechanisms.base import channel_over

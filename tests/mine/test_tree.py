@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from papers.data_sets import salary, salary_split
 from sfumato.channels import Retain
 from sfumato.counting.in_memory import TableCounter
-from sfumato.datasets.loaders import salary, salary_split
 from sfumato.domain import Bins, Category, Domain, Numeric
 from sfumato.errors import DataError, EstimationError, ParameterError, SchemaError
 from sfumato.mechanisms.base import channel_over

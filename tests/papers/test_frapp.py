@@ -10,7 +10,7 @@ import pytest
 
 from papers import frapp
 from papers.base import Settings
-from sfumato.datasets import census
+from papers.data_sets import census
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mine.itemsets import Itemsets, frequent_itemsets
 from sfumato.privacy.guarantee import Guarantee

@@ -11,13 +11,12 @@ behind it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sfumato.datasets.dataset import Records
 from sfumato.datasets.nonuniform import choice, happens, normal, pick
 from sfumato.domain import Category, Domain, Numeric
 from sfumato.errors import ParameterError
@@ -25,6 +24,15 @@ from sfumato.memory import check_room
 from sfumato.randomness import Keystream
 
 Floats = NDArray[np.float64]
+
+
+class Records(NamedTuple):
+    """True records and their schema: `table, domain = survey(1000, rng)`."""
+
+    table: pa.Table
+    domain: Domain
+
+
 People = dict[str, NDArray[Any]]  # by attribute: codes of a category, or the numbers themselves
 
 SURVEY = Domain(

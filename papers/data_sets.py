@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sfumato.datasets.dataset import Records
+from sfumato.datasets import Records
 from sfumato.domain import Category, Domain, Numeric
 from sfumato.errors import FileError, ParameterError, listing, near_miss
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfumato.datasets.dataset import Records
-from sfumato.datasets.loaders import (
+from papers.data_sets import (
     basket_path,
     census,
     data_directory,
@@ -19,6 +18,7 @@ from sfumato.datasets.loaders import (
     salary,
     salary_split,
 )
+from sfumato.datasets import Records
 from sfumato.domain import Numeric
 from sfumato.errors import FileError, ParameterError
 
