@@ -17,7 +17,7 @@ from docs_build.running import DOCS
 from papers.base import MEANING_OF_MARK, Reproduction, Settings
 from papers.registry import PAPERS, parts_of, reproduce
 from sfumato import __version__
-from sfumato.plots import in_words
+from sfumato.renderers.picture import draw, figure_of, in_words
 from sfumato.view import shown
 
 FIGURES = DOCS / "figures"
@@ -57,9 +57,11 @@ def keep(found: Reproduction, paper: str, seeds: int, folder: Path) -> None:
     """Put a table into the page of its paper, and its figure beside the page."""
     page = folder / f"{paper.replace('-', '_')}.md"
     sections = sections_of(page.read_text(encoding="utf-8")) if page.exists() else {}
-    drawing = found.draw()
+    drawing = found.drawing()
     if drawing is not None:
-        (folder / f"{found.name}.svg").write_text(small_svg(drawing[0].figure), encoding="utf-8")
+        (folder / f"{found.name}.svg").write_text(
+            small_svg(figure_of(draw(drawing))), encoding="utf-8"
+        )
     sections[found.name] = section(found, seeds, "" if drawing is None else in_words(drawing))
     ordered = [sections[part] for part in PAPERS[paper].parts if part in sections]
     heading = HEADING.format(title=PAPERS[paper].title)

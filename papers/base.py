@@ -6,19 +6,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sfumato.errors import ParameterError
-from sfumato.plots import Series, errors_by_length, in_words
 from sfumato.printable import percent
-from sfumato.view import Chart, TableView, View
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from sfumato.renderers.picture import in_words
+from sfumato.renderers.picture import lines as chart_of_lines
+from sfumato.view import Chart, Series, TableView, View
 
 FEWEST_SEEDS = 10  # that tell a spread well enough to mark a printed number
 LEVEL = 0.99  # of the interval outside which a paper's number is marked
@@ -316,12 +314,12 @@ class Reproduction:
 
     def _charts(self) -> tuple[Chart, ...]:
         """The figure, where there is one to draw."""
-        axes = self.draw()
-        if axes is None:
+        drawn = self.drawing()
+        if drawn is None:
             return ()
         across = "itemset length" if self.labels[-1] == LENGTH else self.labels[-1]
-        alt = f"Curves of {self.title}. {in_words(axes)}"
-        return (Chart(lambda: axes, f"{self.title}: by {across}", alt),)
+        alt = f"Curves of {self.title}. {in_words(drawn)}"
+        return (replace(drawn, caption=f"{self.title}: by {across}", alt=alt),)
 
     def grid(self) -> tuple[list[str], list[list[Any]]]:
         """The names of the columns, and the rows: labels, then the paper's numbers beside ours."""
@@ -330,7 +328,7 @@ class Reproduction:
             columns += [f"{quantity}: paper", "ours"] if printed else [quantity]
         return columns, [[*row.labels, *self._entries(row)] for row in self.rows]
 
-    def draw(self) -> list[Axes] | None:
+    def drawing(self) -> Chart | None:
         """The errors by length as a figure; None where rows are not lengths."""
         if self.labels[-1] != LENGTH or not self.rows:
             return None
@@ -342,12 +340,16 @@ class Reproduction:
         }
         if not lines:
             return None
-        axes = errors_by_length(lengths, lines)
-        for place, quantity in zip(axes, lines, strict=True):
-            if quantity in self.logarithmic:
-                place.set_yscale("log")
-                place.autoscale(axis="y")
-        return axes
+        drawn = chart_of_lines(lengths, lines, across="itemset length", quantity="error (%)")
+        assert isinstance(drawn.drawn, Sequence)
+        panels = zip(lines, drawn.drawn, strict=True)
+        return replace(
+            drawn,
+            drawn=[
+                replace(panel, log="y") if name in self.logarithmic else panel
+                for name, panel in panels
+            ],
+        )
 
     def _lines(self, quantity: str, lengths: Sequence[int]) -> list[Any]:
         """Our means with their standard errors, a line for each set of the other labels; the

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from papers.base import Reproduction, means
-from sfumato.plots import Series, curves
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from sfumato.view import Chart, Panel, Series
 
 
 @dataclass(frozen=True)
@@ -22,7 +18,7 @@ class Curves(Reproduction):
     error: str = field(default="reconstruction error", kw_only=True)
     drawn: tuple[str, ...] = field(default=(), kw_only=True)  # all quantities, unless stated
 
-    def draw(self) -> list[Axes] | None:
+    def drawing(self) -> Chart | None:
         """The curves, on logarithmic axes where the quantities are."""
         places = sorted({float(row.labels[-1]) for row in self.rows})
         lines = []
@@ -37,12 +33,13 @@ class Curves(Reproduction):
                 values, errors = means([cells[p][number] if p in cells else None for p in places])
                 shown = [quantity] if len(self.drawn or self.quantities) > 1 or not words else []
                 lines.append(Series(" ".join(words + shown), values, errors))
-        return [
-            curves(
-                places,
-                lines,
-                across=self.labels[-1],
-                up=self.error,
-                logarithmic=bool(self.logarithmic),
-            )
-        ]
+        drawn = Panel(
+            "lines",
+            places,
+            lines,
+            quantity=self.error,
+            across=self.labels[-1],
+            log="y" if self.logarithmic else "",
+            from_zero=False,
+        )
+        return Chart(drawn)

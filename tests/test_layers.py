@@ -18,7 +18,7 @@ LAYERS = (
     ("arguments",),
     ("interruption", "memory", "one_thread", "printable", "progress", "untrusted", "view"),
     ("address",),
-    ("files", "plots"),
+    ("files",),
     ("renderers",),
     ("result",),
     ("bits",),

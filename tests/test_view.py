@@ -5,7 +5,7 @@ written whole or not at all.
 from __future__ import annotations
 
 import re
-from functools import partial
+from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfumato import plots
 from sfumato.errors import FileError, MissingExtraError, ParameterError
 from sfumato.estimation.answer import Answer
+from sfumato.renderers import picture
 from sfumato.renderers.frames import arrow, json_value
 from sfumato.renderers.html import MOST_LINES, fragment, page
-from sfumato.renderers.picture import bars, image
+from sfumato.renderers.picture import bars, draw, estimates, image, in_words
 from sfumato.renderers.text import SCREEN, Paper, lines_of, screen_of, table_lines, width_of
 from sfumato.result import save_view, write_whole
 from sfumato.view import Chart, ColumnView, TableView, View, shown
@@ -47,7 +47,7 @@ class Balance(HTMLParser):
 
 
 def risk(caption: str = "") -> Chart:
-    return Chart(partial(plots.risk, ["unique"], [3], [0]), caption, caption)
+    return replace(bars("records", ["unique"], [3], [0], caption=caption), alt=caption)
 
 
 def tabled(*table: object) -> str:
@@ -182,7 +182,8 @@ def test_a_view_is_saved_by_extension_the_same_each_time(
 
 
 def test_a_list_of_axes_stands_for_their_figure() -> None:
-    axes = plots.marginals([plots.Marginal("sex", ["f", "m"], [1.0, 2.0], [0.1, 0.1])] * 2)
+    panel = estimates("sex", ["f", "m"], [1.0, 2.0], [0.1, 0.1])
+    axes = draw(Chart([panel] * 2))
     assert image(axes, "svg") == image(axes[1], "svg") == image(axes[0].figure, "svg")
 
 
@@ -193,16 +194,17 @@ def test_other_extensions_are_refused(tmp_path: Path, name: str) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_what_cannot_be_drawn_is_said_on_the_page() -> None:
-    def missing() -> None:
+def test_what_cannot_be_drawn_is_said_on_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object) -> None:
         raise MissingExtraError("figures need matplotlib", extra="plot")
 
-    assert "figures need matplotlib" in page(View("v", charts=[Chart(missing)]))
+    monkeypatch.setattr(picture, "draw", missing)
+    assert "figures need matplotlib" in page(View("v", charts=[risk()]))
 
 
 def test_bars_are_told_in_words() -> None:
     chart = bars("records", ["unique"], [3], [0])
-    assert chart.in_words() == "Paired bars of records: unique: 3 before, 0 after"
+    assert in_words(chart) == "Paired bars of records: unique: 3 before, 0 after"
 
 
 def test_a_missing_folder_is_one_clear_line(tmp_path: Path) -> None:

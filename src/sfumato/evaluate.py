@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato import plots
 from sfumato.arguments import checked
 from sfumato.errors import DataError, listing
 from sfumato.mine.itemsets import Itemsets
+from sfumato.renderers.picture import lines
 from sfumato.result import Result
 from sfumato.source import Source
-from sfumato.view import Chart, ColumnView, TableView, View
+from sfumato.view import ColumnView, Series, TableView, View
 
 KINDS = {
     "support error": "support_error",
@@ -58,7 +57,7 @@ class ErrorsByLength(list[LengthErrors], Result):
         """A line and a place in each panel for every length, in per cent."""
         lengths = [each.length for each in self]
         panels = {
-            title: [plots.Series("found", np.array([getattr(e, name) for e in self], dtype=float))]
+            title: [Series("found", np.array([getattr(e, name) for e in self], dtype=float))]
             for title, name in KINDS.items()
         }
         counts = [
@@ -76,7 +75,8 @@ class ErrorsByLength(list[LengthErrors], Result):
             for title, name in KINDS.items()
         ]
         caption = f"Errors against the truth by itemset length, {OF_WHAT}; undefined is a gap"
-        chart = Chart(partial(plots.errors_by_length, lengths, panels), caption)
+        axes = {"across": "itemset length", "quantity": "error (%)"}
+        chart = lines(lengths, panels, caption=caption, **axes)
         table = TableView([*counts, *errors])
         return View("Against the truth", words=(OF_WHAT,), charts=(chart,), tables=(table,))
 

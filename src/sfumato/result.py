@@ -65,8 +65,7 @@ class Result(Tabular):
 
     def plot(self, *, axes: Any = None) -> Any:
         """Its picture; the axes it was drawn on."""
-        draw = first_chart(self.view()).draw
-        return draw() if axes is None else draw(axes=axes)
+        return picture.draw(first_chart(self.view()), axes)
 
 
 class Record(Result):
@@ -85,7 +84,7 @@ def save_view(view: View, path: str | Path) -> None:
     if form == "html":
         write_whole(path, html.page(view).encode("utf-8"))
     else:
-        write_whole(path, picture.image(first_chart(view).draw(), form))
+        write_whole(path, picture.image(picture.draw(first_chart(view)), form))
 
 
 def first_chart(view: View) -> Chart:

@@ -16,7 +16,6 @@ from warnings import warn
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato import plots
 from sfumato.arguments import checked
 from sfumato.channels import Channel
 from sfumato.counting import Counter
@@ -31,8 +30,9 @@ from sfumato.memory import Recent
 from sfumato.observation import CellTally, Observation, Tally
 from sfumato.privacy.probability import check_places
 from sfumato.renderers.html import MOST_LINES
+from sfumato.renderers.picture import draw, estimates
 from sfumato.result import Shown
-from sfumato.view import View
+from sfumato.view import Chart, View
 
 # Records over at most this many cells are mined from one table, others set by set or from bitmaps.
 MINED_TABLE = 1 << 16
@@ -141,16 +141,17 @@ class Source(ABC, Shown):
                     hint="read the true records by the release's own domain or schema",
                 )
         panels = [
-            plots.Marginal(
+            estimates(
                 each.names[0],
                 each.cells[0].labels,
                 each.value,
                 each.stderr,
                 None if truth is None else other.value,
+                quantity="people",
             )
             for each, other in zip(found, true, strict=True)
         ]
-        return plots.marginals(panels)
+        return list(draw(Chart(panels, columns=3)))
 
 
 def default_cells(domain: Domain, name: str) -> Cells:

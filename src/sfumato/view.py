@@ -13,9 +13,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from sfumato.errors import ParameterError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Values: TypeAlias = "Sequence[float] | NDArray[Any]"
 
 # A number in words: 48,842 or 1.2e+08 or 3.1 % or 0.12 ± 0.01 or ± 0.01, or the dash of none.
 _NUMBER = r"-?[\d,.]+(e[+-]?\d+)?( ?%)?"
@@ -151,18 +156,85 @@ class TableView:
 
 
 @dataclass(frozen=True)
-class Chart:
-    """A picture: how it is drawn (on axes of its own, or on those it is given), its caption, and
-    what is seen in words for those who cannot see it, which are made where it is drawn.
+class Series:
+    """What is drawn in one colour: a value for each place of its panel and, where they are known,
+    the standard errors. Points without a name are called what they are: exact, or estimates.
     """
 
-    draw: Callable[..., Any]
-    caption: str = ""
-    alt: str | Callable[[], str] = ""
+    name: str
+    value: Values
+    stderr: Values | None = None
 
-    def in_words(self) -> str:
-        """What is seen, in words."""
-        return self.alt if isinstance(self.alt, str) else self.alt()
+
+@dataclass(frozen=True)
+class Panel:
+    """Axes: series of points or paired bars over labels (`sideways`: the labels one below the
+    other), or of lines over numbers, with 95 % intervals. `truth` stands behind points as bars;
+    `mark` is a value drawn dashed, with its meaning, and `ring` a point that is ringed. `log` names
+    logarithmic axes.
+    """
+
+    kind: Literal["points", "bars", "lines"]
+    places: Sequence[Any]
+    series: Sequence[Series]
+    title: str = ""
+    quantity: str = ""  # of the values
+    across: str = ""  # of the numbers below lines
+    truth: Values | None = None
+    sideways: bool = False
+    mark: tuple[float, str] | None = None
+    ring: tuple[float, float] | None = None
+    log: Literal["", "x", "y", "xy"] = ""
+    percent: bool = False
+    from_zero: bool = True  # a count is drawn so; a mean or a ratio need not be
+    nothing: str = ""  # what is said where there is no place
+
+
+@dataclass(frozen=True)
+class Dots:
+    """Dots by two shares, support across and confidence up, coloured by lift, with the standard
+    errors of both shares; those that are named are numbered, and their names stand below.
+    """
+
+    support: Values
+    confidence: Values
+    lift: Values
+    stderr: tuple[Values, Values] | None = None
+    names: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Squares:
+    """How many of each true class (down) were taken for each class (across)."""
+
+    classes: Sequence[str]
+    counts: Sequence[Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One node of a tree: what leads to it, what it says, the colour of that, how sure it is, and
+    its own branches.
+    """
+
+    condition: str
+    label: str
+    colour: int  # the number of the label among all labels
+    share: float  # of the label in this node
+    rows: float
+    children: Sequence[Branch] = ()
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A picture as data: axes, or a list of panels that are drawn together, so many side by side;
+    its caption, and what is seen in words for those who cannot see it, unless it follows.
+    """
+
+    drawn: Panel | Dots | Squares | Branch | Sequence[Panel]
+    caption: str = ""
+    alt: str = ""
+    columns: int = 1
 
 
 @dataclass(frozen=True)

@@ -142,7 +142,7 @@ def test_the_layers_of_the_design_stand_in_the_order_that_is_kept() -> None:
     kept = re.findall(r'"([a-z_]+)"', re.search(r"LAYERS = \((.*?)\n\)", layers(), re.S)[1])
     named = page("design.md").partition("## The layers")[2].split("```")[1].split()
     assert [kept.index(name) for name in named] == sorted(kept.index(name) for name in named)
-    assert {"mechanisms", "api", "plots", "cli"} <= {*named}
+    assert {"mechanisms", "api", "renderers", "cli"} <= {*named}
 
 
 def layers() -> str:

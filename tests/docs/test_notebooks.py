@@ -13,7 +13,7 @@ import pytest
 
 import sfumato as sf
 from docs_build.running import DOCS
-from sfumato import plots
+from sfumato.renderers import picture
 
 BOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
 PEOPLE = {"smoker": ["no", "yes"] * 500}
@@ -69,11 +69,11 @@ def test_a_notebook_shows_what_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None
     release.plot()
     assert pyplot.get_fignums() == []
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: None))
-    assert not plots.in_notebook()
+    assert not picture.in_notebook()
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: object()))
-    assert plots.in_notebook()
+    assert picture.in_notebook()
     monkeypatch.delitem(sys.modules, "IPython")
-    monkeypatch.setattr(plots, "in_notebook", lambda: True)
+    monkeypatch.setattr(picture, "in_notebook", lambda: True)
     axes = release.marginal(["smoker"]).plot()
     assert pyplot.get_fignums() and pyplot.gcf() is axes.figure
     pyplot.close("all")
@@ -90,7 +90,7 @@ def test_every_figure_of_a_notebook_is_shown_not_only_the_first(
         return made(**how)
 
     made = pyplot.figure
-    monkeypatch.setattr(plots, "in_notebook", lambda: True)
+    monkeypatch.setattr(picture, "in_notebook", lambda: True)
     monkeypatch.setattr(pyplot, "figure", first)
     monkeypatch.setitem(matplotlib.rcParams, "interactive", False)
     sf.Answer(5.0, 1.0).plot()

@@ -8,6 +8,8 @@ import pytest
 
 from docs_build.papers import FIGURES, keep, sections_of, small_svg, verdicts
 from papers.base import LENGTH, Cell, Printed, Reproduction, Row, Runs
+from sfumato.renderers.picture import draw, figure_of
+from sfumato.view import Chart, Panel, Series
 
 
 def found(name: str, ours: float) -> Reproduction:
@@ -28,11 +30,11 @@ def test_a_table_takes_the_place_of_its_own_section(tmp_path: Path) -> None:
 
 
 def test_a_small_picture_keeps_its_words_and_cuts_bars_at_its_edge() -> None:
-    plots = pytest.importorskip("sfumato.plots")
     pytest.importorskip("matplotlib")
-    line = plots.Series("support 0.01", [0.125, 0.5], [0.1, 0.1])
-    other = plots.Series("support 0.1", [0.25, 0.5], [0.1, 0.1])
-    text = small_svg(plots.curves([1, 2], [line, other], across="p", up="share").figure)
+    line = Series("support 0.01", [0.125, 0.5], [0.1, 0.1])
+    other = Series("support 0.1", [0.25, 0.5], [0.1, 0.1])
+    panel = Panel("lines", [1, 2], [line, other], quantity="share", across="p")
+    text = small_svg(figure_of(draw(Chart(panel))))
     assert ">support 0.01<" in text and ">support 0.1<" in text
     assert "clip-path=" in text
     assert len(text) < 11_000  # 11,600 where places are not rounded

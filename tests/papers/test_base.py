@@ -21,6 +21,7 @@ from papers.base import (
 )
 from sfumato.errors import ParameterError
 from sfumato.renderers.html import page
+from sfumato.renderers.picture import draw
 
 
 def table(**changes: object) -> Reproduction:
@@ -118,11 +119,10 @@ def test_a_page_draws_what_goes_by_length() -> None:
     pytest.importorskip("matplotlib")
     html = page(view_of([table()]))
     assert "A table" in html and "a remark" in html and html.count("<img") == 1
-    axes = table().draw()
-    assert axes is not None and [
-        line.get_label() for line in axes[0].get_legend_handles_labels()[0]
-    ] == ["ours", "paper"]
-    assert table(labels=("data",)).draw() is None
+    drawn = table().drawing()
+    assert drawn is not None
+    assert draw(drawn)[0].get_legend_handles_labels()[1] == ["ours", "paper"]
+    assert table(labels=("data",)).drawing() is None
 
 
 def test_rows_must_fit() -> None:

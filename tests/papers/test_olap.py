@@ -15,6 +15,7 @@ from sfumato.mechanisms.retention import Retention
 from sfumato.randomness import seeded
 from sfumato.release import Exact, perturb
 from sfumato.renderers.html import page
+from sfumato.renderers.picture import draw
 from sfumato.table import Table
 
 
@@ -149,6 +150,8 @@ def test_the_largest_safe_retention(people: Table) -> None:
 
 def test_figures_are_drawn() -> None:
     found = olap.condition_numbers()
-    (axes,) = found.draw() or []
+    drawn = found.drawing()
+    assert drawn is not None
+    axes = draw(drawn)
     assert axes.get_yscale() == "log" and len(axes.get_legend().get_texts()) == len(olap.CURVES)
     assert "by columns" in page(view_of([found]))

@@ -27,14 +27,13 @@ from sfumato.mine.bayes import NaiveBayes
 from sfumato.mine.cube import query
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.mine.quality import roc_area
-from sfumato.plots import Marginal
 from sfumato.printable import percent
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.publish.hide import hide
 from sfumato.publish.swap import swap
 from sfumato.randomness import Keystream, secure, seeded
 from sfumato.release import Exact, Release, perturb
-from sfumato.renderers.picture import points
+from sfumato.renderers.picture import estimates
 from sfumato.result import save_view
 from sfumato.table import Table as Records
 from sfumato.view import Chart, ColumnView, TableView, View
@@ -332,5 +331,6 @@ def _drawn(cells: Sequence[dict[str, Any]], caption: str, quantity: str) -> Char
     for name in dict.fromkeys(cell["attribute"] for cell in cells):
         own = [cell for cell in cells if cell["attribute"] == name]
         values, errors, truth = ([c[kind] for c in own] for kind in ("estimate", "stderr", "truth"))
-        panels.append(Marginal(name, [cell["value"] for cell in own], values, errors, truth))
-    return points(panels, caption, quantity=quantity)
+        labels = [cell["value"] for cell in own]
+        panels.append(estimates(name, labels, values, errors, truth, quantity=quantity))
+    return Chart(panels, caption)

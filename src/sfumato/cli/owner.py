@@ -10,7 +10,6 @@ from math import isnan
 from pathlib import Path
 from typing import Annotated, Any
 
-from sfumato import plots
 from sfumato.address import redacted
 from sfumato.cli.options import (
     Force,
@@ -34,7 +33,7 @@ from sfumato.renderers.picture import lines as lines_of_panels
 from sfumato.result import save_view
 from sfumato.table import Table, reader_of
 from sfumato.table.formats import write_text
-from sfumato.view import ColumnView, TableView, View
+from sfumato.view import ColumnView, Series, TableView, View
 
 Data = Annotated[
     str, argument("True records: .csv, .csv.gz or .parquet; - is standard input.", "DATA")
@@ -263,7 +262,7 @@ def trade_off(
     where the quantity says so; not a number where one cannot be had.
     """
     panels = {
-        what: [plots.Series(name, values) for name, values in lines.items()]
+        what: [Series(name, values) for name, values in lines.items()]
         for what, lines in tried.items()
     }
     columns = [ColumnView(across, places)]

@@ -13,7 +13,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sfumato import plots
 from sfumato.arguments import checked, shown
 from sfumato.domain.attributes import (
     Attribute,
@@ -28,6 +27,7 @@ from sfumato.domain.cells import Cells
 from sfumato.errors import ParameterError, SchemaError, listing, near_miss
 from sfumato.files import written
 from sfumato.printable import escaped
+from sfumato.renderers.picture import draw
 from sfumato.result import Result
 from sfumato.untrusted import (
     MOST_ATTRIBUTES,
@@ -39,7 +39,7 @@ from sfumato.untrusted import (
     parsed_toml,
     read_text,
 )
-from sfumato.view import Chart, ColumnView, TableView, View
+from sfumato.view import Chart, ColumnView, Panel, Series, TableView, View
 
 MOST_SHOWN = 64  # values of a column whose labels a notebook lists
 _CLASSES = {each.__name__.lower(): each for each in (Category, Numeric, Bins, Items)}
@@ -198,14 +198,19 @@ class Domain(Result):
             ColumnView("which", [*map(_values, self)]),
             ColumnView("", labels, field="labels", kind="names"),
         ]
-        return View(self.title or "", charts=(Chart(self.plot),), tables=(TableView(columns),))
+        return View(self.title or "", charts=(self._chart(),), tables=(TableView(columns),))
 
     def plot(self, *, most: int = 40, axes: Any = None) -> Any:
         """How many values the attributes have, `most` of them; the axes it was drawn on."""
         if most < 1:
             raise ParameterError(f"most={most}; draw at least one attribute")
+        return draw(self._chart(most), axes)
+
+    def _chart(self, most: int = 40) -> Chart:
         shown = self.attributes[:most]
-        return plots.sizes([a.name for a in shown], [a.size for a in shown], axes=axes)
+        sizes = [Series("", [each.size for each in shown])]
+        names = [each.name for each in shown]
+        return Chart(Panel("bars", names, sizes, quantity="values", sideways=True, log="x"))
 
     def project(self, names: Iterable[str]) -> Domain:
         """The domain of these attributes alone, in the order given."""

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
 from statistics import NormalDist
 from typing import Any
 
-from sfumato import plots
 from sfumato.arguments import checked
 from sfumato.errors import ParameterError
 from sfumato.printable import json_number
 from sfumato.privacy.probability import check_number
 from sfumato.renderers.frames import arrow
+from sfumato.renderers.picture import estimates
 from sfumato.result import Result
 from sfumato.view import Chart, ColumnView, TableView, View
 
@@ -67,8 +66,7 @@ class Answer(Result):
             field=("value", "stderr", "low", "high"),
         )
         notes = () if self.assumes is None else (f"assumes {self.assumes}",)
-        point = plots.Marginal("", [""], [self.value], [self.stderr], from_zero=False)
-        chart = Chart(partial(plots.marginal, point))
+        chart = Chart(estimates("", [""], [self.value], [self.stderr], from_zero=False))
         return View(charts=(chart,), tables=(TableView([column]),), notes=notes)
 
     def to_arrow(self, level: float = 0.95) -> Any:

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato import plots
 from sfumato.arguments import checked, shown
 from sfumato.domain import Cells
 from sfumato.errors import (
@@ -36,6 +35,7 @@ from sfumato.estimation.likelihood import (
 from sfumato.estimation.limits import DRAWN_CELLS
 from sfumato.privacy.probability import check_places
 from sfumato.renderers.frames import free_name
+from sfumato.renderers.picture import draw, estimates
 from sfumato.result import Result
 from sfumato.view import Chart, ColumnView, TableView, View
 
@@ -223,7 +223,13 @@ class Estimate(Result):
             taken.add(name)
             labels = [part.labels[i] for i in place]
             columns.append(ColumnView(part.name, labels, field=name, kind="string"))
-        return View(repr(self), charts=(Chart(self.plot),), tables=(TableView([*columns, counts]),))
+        charts = (self._chart(),) if self.value.size <= DRAWN_CELLS else ()
+        return View(repr(self), charts=charts, tables=(TableView([*columns, counts]),))
+
+    def _chart(self, truth: Any = None) -> Chart:
+        labels = [", ".join(labels) for labels in product(*(part.labels for part in self.cells))]
+        value, stderr = self.value.ravel(), self.stderr.ravel()
+        return Chart(estimates(", ".join(self.names), labels, value, stderr, truth))
 
     def plot(self, truth: Estimate | NDArray[Any] | None = None, *, axes: Any = None) -> Any:
         """The counts as points with 95 % intervals, the true ones as bars where they are given; the
@@ -239,16 +245,7 @@ class Estimate(Result):
             raise ParameterError(
                 f"the truth has the shape {np.shape(true)}, the estimate {self.value.shape}"
             )
-        return plots.marginal(
-            plots.Marginal(
-                ", ".join(self.names),
-                [", ".join(labels) for labels in product(*(part.labels for part in self.cells))],
-                self.value.ravel(),
-                self.stderr.ravel(),
-                None if true is None else np.ravel(true),
-            ),
-            axes=axes,
-        )
+        return draw(self._chart(None if true is None else np.ravel(true)), axes)
 
     def __repr__(self) -> str:
         shape = " × ".join(f"{part.name} ({part.size})" for part in self.cells)

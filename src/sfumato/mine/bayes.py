@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato import plots
 from sfumato.arguments import checked
 from sfumato.domain import Cells
 from sfumato.errors import ParameterError
@@ -21,8 +20,9 @@ from sfumato.estimation.likelihood import clip_and_scale, project_simplex
 from sfumato.mine.classifier import Classifier, figures, mixture_posterior, share_column
 from sfumato.mine.features import Feature, Problem
 from sfumato.privacy.probability import check_count, check_places
+from sfumato.renderers.picture import draw
 from sfumato.table import Table
-from sfumato.view import Chart, ColumnView, TableView, View
+from sfumato.view import Chart, ColumnView, Panel, Series, TableView, View
 
 Floats = NDArray[Any]
 RARE = 0.01  # a share of everyone below which a value is not worth naming
@@ -163,7 +163,7 @@ class NaiveBayes(Classifier):
         )
         return View(
             f"Naive Bayes of {self.target}: what speaks for each class",
-            charts=(Chart(self.plot),),
+            charts=(self._chart(),),
             tables=(seen, self._frame()),
             notes=self.notes_,
         )
@@ -186,11 +186,32 @@ class NaiveBayes(Classifier):
         on.
         """
         self._check_fitted()
-        panels = {
-            str(label): [(e.value, e.times.value, e.times.stderr) for e in self.lifts(place, most)]
+        return draw(self._chart(most), axes)
+
+    def _chart(self, most: int = 5) -> Chart:
+        """The values of each class one below the other, how many times as common each is there."""
+        lifts = [self.lifts(place, most) for place in range(len(self.classes_))]
+        every = [each for own in lifts for each in own]
+        owner = np.repeat(np.arange(len(lifts)), [*map(len, lifts)])
+        times, stderr = np.array([(e.times.value, e.times.stderr) for e in every]).reshape(-1, 2).T
+        series = [
+            Series(
+                f"{self.target} = {label}",
+                np.where(owner == place, times, np.nan),
+                np.where(owner == place, stderr, np.nan),
+            )
             for place, label in enumerate(self.classes_)
-        }
-        return plots.evidence(self.target, panels, axes=axes)
+        ]
+        return Chart(
+            Panel(
+                "points",
+                [each.value for each in every],
+                series,
+                quantity="times as common as among everyone",
+                mark=(1, "as among everyone"),
+                sideways=True,
+            )
+        )
 
 
 def class_distributions(

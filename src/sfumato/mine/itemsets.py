@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato import plots
 from sfumato.arguments import checked, shown
 from sfumato.errors import ParameterError
 from sfumato.estimation.noise import is_lost
@@ -25,10 +24,10 @@ from sfumato.estimation.supports.supports import Floats, Integers, Supports
 from sfumato.mine.search import Level, LevelwiseSearch, Lost, Survivors, Threshold, require
 from sfumato.privacy.probability import check_count, check_number
 from sfumato.release import Release
-from sfumato.renderers.picture import points_in_words
+from sfumato.renderers.picture import draw, estimates, points_in_words
 from sfumato.result import Result
 from sfumato.source import Source
-from sfumato.view import DRAWN, LISTED, Chart, ColumnView, TableView, View
+from sfumato.view import DRAWN, LISTED, Chart, ColumnView, Panel, TableView, View
 
 if TYPE_CHECKING:
     import pandas
@@ -394,7 +393,7 @@ class Itemsets(Result):
         return View(
             f"{title}: {found}" if found else title,
             words=[*self._trust()],
-            charts=(Chart(self.plot, caption, alt),),
+            charts=(Chart(self._supports(true), caption, alt),),
             tables=(TableView(columns, rest="more itemsets", total=len(self)),),
             notes=self.notes,
         )
@@ -446,15 +445,22 @@ class Itemsets(Result):
                 "truth will not do", hint=f"give the support of each of {len(self)} itemsets"
             )
         truth = self.true_support if truth is None else truth
-        order = self.order("support")
-        return plots.supports(
-            [", ".join(self.items[place]) for place in order],
-            self.support[order],
-            self.stderr[order],
-            truth=None if truth is None else np.asarray(truth)[order],
-            top=top,
-            min_support=self.min_support,
-            axes=axes,
+        return draw(Chart(self._supports(truth, top)), axes)
+
+    def _supports(self, truth: Floats | None, top: int = DRAWN) -> Panel:
+        drawn = self.order("support")[:top]
+        return estimates(
+            "",
+            [", ".join(self.items[place]) for place in drawn],
+            self.support[drawn],
+            self.stderr[drawn],
+            None if truth is None else np.asarray(truth)[drawn],
+            quantity="support",
+            mark=None if self.min_support is None else (self.min_support, "minimum support"),
+            sideways=True,
+            percent=True,
+            from_zero=False,
+            nothing="no frequent itemsets",
         )
 
 

@@ -5,16 +5,15 @@ classifier.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato import plots
 from sfumato.errors import DataError
 from sfumato.result import Result
-from sfumato.view import Chart, TableView, View
+from sfumato.view import Chart, Squares, TableView, View
 
 Codes = NDArray[Any]
 
@@ -152,7 +151,7 @@ class Quality(Result):
         ]
         return View(
             facts=self.figures,
-            charts=(Chart(partial(plots.confusion, self.classes, self.confusion)),),
+            charts=(Chart(Squares(self.classes, self.confusion.tolist())),),
             tables=(
                 TableView.of(
                     ("truth \\ predicted", *self.classes),

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato import plots
 from sfumato.arguments import checked
 from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.estimation.supports.supports import Floats, Integers
@@ -20,9 +19,9 @@ from sfumato.mine import limits
 from sfumato.mine.itemsets import Itemsets, csv_text, in_braces, lines_of, with_assumptions
 from sfumato.printable import json_number, percent
 from sfumato.privacy.probability import check_count, check_number
-from sfumato.renderers.picture import points_in_words
+from sfumato.renderers.picture import draw, points_in_words
 from sfumato.result import Result
-from sfumato.view import DRAWN, LISTED, Chart, ColumnView, TableView, View
+from sfumato.view import DRAWN, LISTED, Chart, ColumnView, Dots, TableView, View
 
 if TYPE_CHECKING:
     import pandas
@@ -216,7 +215,7 @@ class Rules(Result):
         )
         return View(
             f"{len(self):,} rules in {self.itemsets.rows:,} rows",
-            charts=(Chart(self.plot, caption, alt),),
+            charts=(Chart(self._dots(drawn), caption, alt),),
             tables=(TableView(columns, rest="more rules", total=len(self)),),
             notes=(ABOVE_ONE,) if (best.metrics["confidence"] > 1).any() else (),
         )
@@ -242,16 +241,15 @@ class Rules(Result):
         out. The axes they were drawn on.
         """
         check_count("top", top, least=0)
-        best = self.drawn
-        return plots.rules(
-            best.metrics["support"],
-            best.metrics["confidence"],
-            best.metrics["lift"],
-            stderr=(best.stderr["support"], best.stderr["confidence"]),
-            names=best.names[:top],
-            top=top,
-            axes=axes,
+        return draw(Chart(self._dots(self.drawn, top)), axes)
+
+    @staticmethod
+    def _dots(drawn: Rules, top: int = 5) -> Dots:
+        support, confidence, lift = (
+            drawn.metrics[name] for name in ("support", "confidence", "lift")
         )
+        errors = drawn.stderr["support"], drawn.stderr["confidence"]
+        return Dots(support, confidence, lift, errors, drawn.names[:top])
 
     def to_csv(self) -> str:
         """Text with one rule a line, written {a,b} => {c} as the R package arules does."""

@@ -7,13 +7,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato import plots
 from sfumato.arguments import checked
 from sfumato.domain import Cells
 from sfumato.errors import ParameterError, Unanswerable
@@ -27,7 +26,7 @@ from sfumato.mine.tree_questions import Region, TreeQuestions
 from sfumato.privacy.probability import check_count
 from sfumato.result import Result
 from sfumato.table import Table
-from sfumato.view import Chart, ColumnView, TableView, View
+from sfumato.view import Branch, Chart, ColumnView, TableView, View
 
 Floats = NDArray[Any]
 # Standard errors by which a subtree must pay for itself: C4.5's confidence of 25 %.
@@ -151,11 +150,11 @@ class Tree(Result):
             clip_and_scale(np.array([leaf.counts for leaf in leaves]), self.root.rows).ravel(),
         )
 
-    def _branch(self, node: Node) -> plots.Branch:
+    def _branch(self, node: Node) -> Branch:
         """A node and all below it in the form that is drawn."""
         label, share = self.classes[node.label], float(node.shares[node.label])
         children = [*map(self._branch, node.children)]
-        return plots.Branch("".join(node.way[-1:]), label, node.label, share, node.rows, children)
+        return Branch("".join(node.way[-1:]), label, node.label, share, node.rows, children)
 
     def text(self) -> str:
         """The tree as indented lines: conditions, and for leaves the class, its share and the
@@ -185,7 +184,7 @@ class Tree(Result):
         number = f"{len(leaves)} leaves" if len(leaves) > 1 else "one leaf"
         text = self.text()
         chart = Chart(
-            partial(plots.decision_tree, self._branch(self.root)),
+            self._branch(self.root),
             "Conditions on the lines, classes at the leaves; dots grow with the people",
             f"A tree of {number}. {'; '.join(line.strip() for line in text.splitlines())}",
         )

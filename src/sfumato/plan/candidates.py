@@ -16,7 +16,6 @@ from shlex import quote
 from typing import Any, NamedTuple
 from warnings import warn
 
-from sfumato import plots
 from sfumato.arguments import checked
 from sfumato.domain import Items
 from sfumato.errors import listing
@@ -28,7 +27,7 @@ from sfumato.printable import json_number, upwards
 from sfumato.privacy.guarantee import Gamma, Guarantee, rounded_up
 from sfumato.renderers.frames import json_value
 from sfumato.result import Result, Shown
-from sfumato.view import Chart, ColumnView, TableView, View
+from sfumato.view import Chart, ColumnView, Panel, Series, TableView, View
 
 USELESS = 0.5  # a relative error above this tells nothing
 EMPTY_PROMISE = 0.95  # a worst posterior above this is as good as knowing
@@ -552,7 +551,17 @@ class Plan(Result):
         """The options by their relative error, best first."""
         shown = [option for option in self.options if math.isfinite(option.error)]
         names, errors = [option.name for option in shown], [option.error for option in shown]
-        return Chart(partial(plots.options, names, errors, useless=USELESS), "Relative errors")
+        relative = Panel(
+            "points",
+            names,
+            [Series("relative error", errors)],
+            quantity="relative standard error",
+            mark=(USELESS, "of no use beyond"),
+            sideways=True,
+            log="x",
+            percent=True,
+        )
+        return Chart(relative, "Relative errors")
 
     @checked
     def to_dict(

@@ -7,10 +7,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
-from sfumato import plots
 from sfumato.arguments import checked, shown
 from sfumato.domain import Domain, Items, Numeric
 from sfumato.errors import (
@@ -31,7 +29,7 @@ from sfumato.plan.sample_sizes import SampleSizes
 from sfumato.plan.workload import OF_NUMBERS, PURPOSES, PlanWorkload, has_mean, predict
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.probability import check_count, check_strictly_between
-from sfumato.view import Chart
+from sfumato.view import Chart, Panel, Series
 
 BASKETS = "item-set"  # by which rounds of baskets are asked
 LENGTHS = 6  # itemset lengths shown at most
@@ -189,19 +187,19 @@ class PrivacyCurve:
             f"Lines that fall as epsilon grows, for {'; '.join(self.drawn)}. {best.name} "
             f"{100 * best.error:.3g} % at epsilon {best.guarantee.epsilon:.3g}"
         )
-        return Chart(partial(self.plot, best), caption, alt)
-
-    def plot(self, best: Candidate | None = None, *, axes: Any = None) -> Any:
-        """Error against privacy, the best option first and ringed; the axes they were drawn on."""
-        drawn, chosen = self.drawn, "" if best is None else best.name
-        lines = sorted(drawn, key=lambda names: chosen not in names.split(", "))
-        return plots.error_by_privacy(
+        drawn = self.drawn
+        lines = sorted(drawn, key=lambda names: best.name not in names.split(", "))
+        errors = Panel(
+            "lines",
             self.epsilon,
-            [plots.Series(name, drawn[name]) for name in lines],
-            error="relative standard error",
-            chosen=None if best is None else (best.guarantee.epsilon, best.error),
-            axes=axes,
+            [Series(name, drawn[name]) for name in lines],
+            quantity="relative standard error",
+            across="ε = ln γ   (smaller is more private)",
+            ring=(best.guarantee.epsilon, best.error),
+            log="xy",
+            percent=True,
         )
+        return Chart(errors, caption, alt)
 
 
 def privacy_curve(
@@ -216,7 +214,7 @@ def privacy_curve(
     pairs: Sequence[tuple[str, str]] = (),
 ) -> PrivacyCurve:
     """How the error of what is asked falls as epsilon grows, for every mechanism: what
-    `plots.error_by_privacy` draws.
+    `chart` draws.
     """
     _check(domain, rows, Guarantee.from_epsilon(min(epsilon)), None, at_support, purpose, 0.05)
     workload = PlanWorkload(domain, at_support, target, tuple(pairs), purpose, length)

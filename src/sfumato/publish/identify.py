@@ -26,7 +26,7 @@ from sfumato.publish.owned import (
 )
 from sfumato.publish.population import PopulationRisk, population_risk, sampling_weights
 from sfumato.renderers.frames import json_fields, json_value
-from sfumato.renderers.picture import bars
+from sfumato.renderers.picture import bars, draw
 from sfumato.result import Result
 from sfumato.view import Chart, TableView, View, attribute_columns
 
@@ -130,7 +130,7 @@ class Identification(Result):
         were drawn on.
         """
         check_count("most", most, least=1)
-        return self._chart(most).draw(axes=axes)
+        return draw(self._chart(most), axes)
 
     def view(self) -> View:
         """The risk by confidential column, what each key gives away, and the risk in the

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato import plots
 from sfumato.arguments import checked
 from sfumato.errors import ParameterError
 from sfumato.estimation.answer import Answer
 from sfumato.privacy.samples import retention_rows
 from sfumato.renderers.frames import arrow, as_polars
-from sfumato.renderers.picture import points
+from sfumato.renderers.picture import estimates
 from sfumato.result import Result
 from sfumato.view import Chart, ColumnView, TableView, View
 
@@ -83,7 +82,7 @@ class CubeResult(Result):
         """One panel per estimate, the groups across, with 95 % intervals."""
         labels = [", ".join(self.labels_of(row)) or "all" for row in self.rows]
         panels = [
-            plots.Marginal(
+            estimates(
                 name,
                 labels,
                 [row[name].value for row in self.rows],
@@ -93,9 +92,8 @@ class CubeResult(Result):
             for name in self.estimates
         ]
         exact = all(answer.stderr == 0 for answer in self._answers)
-        return points(
-            panels, "Exact: no noise is in these" if exact else "Estimates with 95 % intervals"
-        )
+        caption = "Exact: no noise is in these" if exact else "Estimates with 95 % intervals"
+        return Chart(panels, caption)
 
     def to_arrow(self, level: float = 0.95) -> Any:
         """A table with a column for each output, and for each estimate three more: `n_stderr`,
