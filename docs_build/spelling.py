@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from sfumato.cli.commands import COMMANDS
-from sfumato.cli.spelling import WRITTEN, spellings
+from sfumato.cli.completion import WRITTEN, spellings
 
 
 def written() -> str:

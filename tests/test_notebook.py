@@ -17,7 +17,7 @@ from pyarrow import csv
 
 import sfumato as sf
 from sfumato.randomness import seeded
-from sfumato.renderers.sparkline import around, spans
+from sfumato.renderers.html import around, spans
 from sfumato.renderers.text import SCREEN
 from sfumato.table import Table
 from sfumato.view import with_error

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from sfumato.cli import app
 from sfumato.cli.commands import COMMANDS, loaded
-from sfumato.cli.usage import _kind
+from sfumato.cli.errors import _kind
 
 SCHEMA = """
 [[attribute]]

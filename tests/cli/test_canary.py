@@ -15,7 +15,7 @@ import typer
 
 import sfumato as sf
 from sfumato.address import redacted, without_secrets
-from sfumato.cli.app import app
+from sfumato.cli import app
 from sfumato.cli.commands import COMMANDS, loaded
 from sfumato.domain import Category, Domain, Numeric
 from sfumato.engines.opening import Location

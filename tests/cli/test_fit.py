@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from sfumato.cli.app import app
+from sfumato.cli import app
 from sfumato.domain import Category, Domain, Numeric
 from sfumato.table import Table, save
 

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from sfumato.cli import app
 from sfumato.cli.commands import COMMANDS, loaded
+from sfumato.cli.completion import WRITTEN, spellings
 from sfumato.cli.mechanism import every_option
-from sfumato.cli.spelling import WRITTEN, spellings
 from sfumato.mechanisms.registry import MECHANISMS, mechanism_class
 
 

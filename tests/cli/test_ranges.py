@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 import sfumato as sf
-from sfumato.cli.app import app
+from sfumato.cli import app
 from sfumato.domain import Category, Domain, Numeric
 from sfumato.errors import SfumatoError
 from sfumato.randomness import seeded

@@ -16,13 +16,13 @@ import pytest
 from papers.base import Cell, Reproduction, Row
 from sfumato.cli.plan import MORE, further_notes
 from sfumato.cli.printing import (
+    EscapeFilter,
     print_notes,
     print_table,
     print_words,
     show,
     show_brief,
 )
-from sfumato.cli.terminal import EscapeFilter
 from sfumato.datasets.survey import survey
 from sfumato.domain import Category, Domain, Items
 from sfumato.plan import PURPOSES, plan_release

@@ -11,7 +11,7 @@ import pytest
 import typer.main
 
 from docs_build.running import DOCS
-from sfumato.cli.app import app
+from sfumato.cli import app
 from sfumato.collect.campaign_file import CampaignFile
 from sfumato.collect.policy import Policy
 

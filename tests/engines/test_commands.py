@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from sfumato.cli.app import app
-from sfumato.cli.errors import Commands
+from sfumato.cli import app
+from sfumato.cli.commands import Commands
 from sfumato.domain import Category, Domain, Numeric
 from sfumato.table import Table, save
 

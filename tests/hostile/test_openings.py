@@ -28,7 +28,7 @@ ELSEWHERE = {
     "untrusted.py": "it is the reader",
     "files.py": WRITTEN,
     "cli/errors.py": WRITTEN,
-    "cli/spelling.py": OURS,
+    "cli/completion.py": OURS,
     "collect/form.py": OURS,
     "collect/language.py": OURS,
     "collect/assets.py": OURS,

@@ -137,7 +137,7 @@ def test_a_terminal_gets_our_colours_and_nothing_else(
 def test_a_warning_is_a_note_that_commands_nothing(folder: Path) -> None:
     script = (
         "import warnings\n"
-        "from sfumato.cli.terminal import shielded\n"
+        "from sfumato.cli.printing import shielded\n"
         "with shielded():\n"
         f"    warnings.warn({'Glyph ' + TITLE + TURNED!r})\n"
     )

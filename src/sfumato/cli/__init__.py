@@ -4,7 +4,7 @@ commands.
 
 import sys
 
-from sfumato.cli.app import app
+from sfumato.cli.commands import app
 
 __all__ = ["app", "main"]
 

@@ -1,17 +1,23 @@
-"""Which commands there are, what each is for, and how one is loaded when it is asked for."""
+"""Which commands there are, what each is for, and how one is loaded when it is asked for: importing
+the others would make help slow.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Sequence
+from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
-from sfumato.cli.completion import completing
+from sfumato import __version__
+from sfumato.cli.completion import complete_at_once_in_zsh, completing, spelt
+from sfumato.cli.errors import exit_code
 from sfumato.cli.options import expanded
-from sfumato.cli.spelling import spelt
+from sfumato.cli.printing import shielded
 
 # Name -> what it does: the first sentence of the command's own help, which a test holds against it.
 COMMANDS = {
@@ -106,3 +112,79 @@ def show_no_type_of_flags(parameters: Iterable[Any]) -> None:
     for parameter in parameters:
         if getattr(parameter, "is_flag", False):
             parameter.metavar = " "
+
+
+class Commands(TyperGroup):
+    """The group of all commands, each imported when asked for; their errors all take one shape."""
+
+    def __init__(self, **facts: Any) -> None:
+        super().__init__(**facts)
+        self.commands = {name: placeholder(name) for name in COMMANDS}
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        parameters = super().get_params(ctx)
+        show_no_type_of_flags(parameters)
+        return parameters
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        if name is None:
+            return name, command, rest
+        command = loaded(name)
+        if name == "perturb" and "--help" in rest:
+            from sfumato.cli.mechanism import narrowed
+
+            narrowed(command, rest)
+        return name, command, rest
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        arguments = list(sys.argv[1:] if args is None else args) or ["--help"]
+        if arguments[0].endswith("-completion"):
+            complete_at_once_in_zsh()
+        run = partial(
+            super().main, arguments, prog_name, complete_var, False, windows_expand_args, **extra
+        )
+        with shielded():
+            status = exit_code(run, arguments)
+        sys.exit(status)
+
+
+app = typer.Typer(
+    cls=Commands,
+    name="sfumato",
+    help=(
+        "Blur each record before anyone sees it; reconstruct the crowd's counts with their error "
+        "bars."
+    ),
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    no_args_is_help=True,
+    # Rich colours help and results; what Click would colour itself, a terminal must not obey.
+    context_settings={"color": False},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"sfumato {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Options before the command."""

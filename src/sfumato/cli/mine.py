@@ -13,8 +13,7 @@ from typing import Annotated, Any
 from sfumato.cli.options import Options, argument, check_absent, option
 from sfumato.cli.pages import Given
 from sfumato.cli.printing import print_notes, progress_bar
-from sfumato.cli.round_options import earlier, rounds_up_to
-from sfumato.cli.sources import Reading, read_truth
+from sfumato.cli.sources import Reading, earlier, read_truth, rounds_up_to
 from sfumato.errors import ParameterError, listing, near_miss
 from sfumato.estimation.supports.symbols import SymbolSupports
 from sfumato.evaluate import ErrorsByLength, beside_truth, itemset_errors

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from sfumato.address import redacted
+from sfumato.cli.errors import spelled_as_options
 from sfumato.cli.options import (
     Force,
     Json,
@@ -23,7 +24,6 @@ from sfumato.cli.options import (
 )
 from sfumato.cli.pages import typed, with_origin
 from sfumato.cli.printing import print_json, print_notes, reading, show
-from sfumato.cli.usage import spelled_as_options
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.printable import percent
 from sfumato.publish.dossier import Dossier, Owned

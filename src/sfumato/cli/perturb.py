@@ -19,7 +19,6 @@ from sfumato.cli.printing import (
     reading,
     row_bar,
 )
-from sfumato.cli.round_options import UNMARKED, RoundOptions, tell
 from sfumato.cli.sources import READ_OFF, Described
 from sfumato.cli.summary import facts, summarise
 from sfumato.domain import Domain
@@ -32,6 +31,7 @@ from sfumato.randomness import secure, seeded
 from sfumato.table import Reader, Written, perturb_file, read_items, reader_of
 from sfumato.table.formats import check_there
 from sfumato.table.readers import people_in
+from sfumato.table.round import Round
 
 if TYPE_CHECKING:
     from sfumato.rounds import RoundWanted
@@ -45,13 +45,18 @@ ORDER_KEPT = (
     "--keep-order: a report's place tells whatever the order of the true records tells (sorted by "
     "a private column it gives that column away), outside the guarantee"
 )
+UNMARKED = (
+    "nothing can be written beside these data, so nothing remembers that their people were asked: "
+    "a second round 1 would ask them again"
+)
+in_rounds = partial(option, panel="Baskets in rounds")
 
 
 @dataclass(frozen=True)
 class ReportOptions(Options):
     """How often each record reports, and in which order the reports are written."""
 
-    copies: Annotated[int, option("ReportOptions of each record; their guarantees compose.")] = 1
+    copies: Annotated[int, option("Reports of each record; their guarantees compose.")] = 1
     keep_order: Annotated[
         bool,
         option(
@@ -66,6 +71,55 @@ class ReportOptions(Options):
             metavar="FILE",
         ),
     ] = None
+
+
+@dataclass(frozen=True)
+class RoundOptions(Options):
+    """Which round is asked, after which, and how much the rounds look for."""
+
+    turn: Annotated[
+        int | None,
+        in_rounds(
+            "Ask baskets in rounds: 40 % of the people for any item, then 30 % and 30 % for what "
+            "those before them made probable.",
+            "--round",
+            metavar="K",
+        ),
+    ] = None
+    after: Annotated[
+        list[str] | None, in_rounds("A round before this one; once for each.", metavar="RELEASE")
+    ] = None
+    find: Annotated[
+        int | None,
+        in_rounds(
+            "How many itemsets of largest support the rounds look for; 64 unless stated.",
+            min=1,
+            max=4096,
+        ),
+    ] = None
+
+    def wanted(
+        self, chosen: MechanismOptions, engine: str | None, output: str, **said: Any
+    ) -> RoundWanted | None:
+        """The round, if one is wanted; what cannot be one is refused before anything is read."""
+        if self.turn is None and not self.after and self.find is None:
+            return None
+        from sfumato.rounds import RoundWanted, Spelling
+
+        found = RoundWanted.of(
+            self.turn,
+            after=tuple(self.after or ()),
+            find=self.find,
+            mechanism=chosen.mechanism,
+            guarantee=chosen.guarantee(),
+            given=chosen.given,
+            spell=Spelling(shell=True),
+            output=Path(output),
+            **said,
+        )
+        if engine is not None or "://" in output:
+            raise ParameterError("a round is written to a file", hint="give a .parquet or .csv")
+        return found
 
 
 def perturb(
@@ -170,7 +224,7 @@ def _round(
         written = perturb_file(reader, output, mechanism, progress=progress, turn=turn, **how)
     if not wanted.keep(turn, written.provenance.release) and turn.round == 1:
         print_notes([UNMARKED])
-    tell(mechanism, turn, output)
+    _tell_round(mechanism, turn, output)
     return written
 
 
@@ -247,3 +301,14 @@ def _useless(mechanism: Mechanism, reader: Reader) -> list[str]:
 def _writable(mechanism: Mechanism, output: str) -> bool:
     """Whether the output can hold the reports: a basket file holds baskets and nothing else."""
     return mechanism.reports.baskets or not output.removesuffix(".gz").endswith(".dat")
+
+
+def _tell_round(mechanism: Mechanism, turn: Round, output: str) -> None:
+    """What this round asks and what comes next, for people."""
+    design = mechanism.rounds
+    assert design is not None
+    share = f"round {turn.round} asks {100 * turn.shares[turn.round - 1]:.0f} % of the people"
+    before = " and those before" if turn.round > 1 else ""
+    after = f"next: --round {turn.round + 1} --after {Path(output)}{before}{design.after_next}"
+    last = turn.round == len(design.shares)
+    print_notes([f"{share}{design.asks(mechanism, turn.round)}", design.at_last if last else after])

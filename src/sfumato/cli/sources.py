@@ -4,8 +4,9 @@ truth. Engines and models are loaded where one is asked for.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from sfumato.source import Source
 from sfumato.table import Reader, propose, read_items, reader_of
 from sfumato.table.baskets import BasketReader
 from sfumato.table.round import Round
+
+if TYPE_CHECKING:
+    from sfumato.engines.several import RoundSeries
 
 READ_OFF = (
     "the values, ranges and cuts were read off the true data and are published with a release, "
@@ -167,3 +171,20 @@ def _turns(source: Source) -> tuple[Round, ...]:
         return source.turns
     turn = source.provenance.turn if isinstance(source, Release) else None
     return () if turn is None else (turn,)
+
+
+def earlier(paths: Sequence[str]) -> RoundSeries:
+    """The rounds in these files."""
+    from sfumato.engines.several import RoundSeries
+    from sfumato.rounds import opened_rounds
+
+    return RoundSeries.of(opened_rounds(paths))
+
+
+def rounds_up_to(file: str, source: Source) -> list[str]:
+    """The addresses of all rounds of a campaign whose latest this source is; else its own."""
+    turn = source.provenance.turn if isinstance(source, Release) else None
+    campaign = file.partition("#")[2]
+    if turn is None or not campaign or "/" in campaign:
+        return [file]
+    return [f"{file}/{number}" for number in range(1, turn.round + 1)]

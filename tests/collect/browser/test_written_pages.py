@@ -13,7 +13,7 @@ from tests.collect.browser.test_accessibility import screen
 from typer.testing import CliRunner
 
 from sfumato import __version__
-from sfumato.cli.app import app
+from sfumato.cli import app
 
 pytestmark = pytest.mark.xdist_group("browser")
 
