@@ -19,6 +19,8 @@ def main() -> None:
     well.
     """
     code: object = 0
+    # Before NumPy is loaded. Matrices here have a few hundred rows: threads would only spin.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         _run()
     except SystemExit as end:

@@ -28,6 +28,7 @@ from sfumato.estimation.supports.supports import Supports
 from sfumato.estimation.supports.tabulated import TabulatedSupports
 from sfumato.memory import Recent
 from sfumato.observation import CellTally, Observation, Tally
+from sfumato.one_thread import one_thread
 from sfumato.privacy.probability import check_places
 from sfumato.renderers.html import MOST_LINES
 from sfumato.renderers.picture import draw, estimates
@@ -59,6 +60,7 @@ class Source(ABC, Shown):
     def supports(self) -> Supports:
         """Estimated counts of itemsets, one length after the other."""
 
+    @one_thread()
     def marginal(self, columns: Sequence[str | Cells]) -> Estimate:
         """The reconstructed counts over these columns: attributes, items, or partitions of them.
 
@@ -75,6 +77,7 @@ class Source(ABC, Shown):
         """
         return self._estimates([self._question(columns)])[0]
 
+    @one_thread()
     def marginals(self, questions: Sequence[Sequence[str | Cells]]) -> list[Estimate]:
         """The reconstructed counts of several marginals, from one scan of the reports where the
         engine can.

@@ -157,10 +157,20 @@ class System:
         """Whether no question says anything."""
         return not self._pools
 
-    @property
+    @cached_property
     def answers(self) -> int:
         """The most answers that a question has: rows of the tally are padded to it."""
         return max(question.answers for question in self.questions)
+
+    @cached_property
+    def _bits(self) -> frozenset[int]:
+        """The sets of columns that questions hold, as bits."""
+        return frozenset(question.bits for question in self.questions)
+
+    def held(self, axes: Axes) -> bool:
+        """Whether some question holds these columns together."""
+        wanted = _bits(axes)
+        return any(bits & wanted == wanted for bits in self._bits)
 
     @cached_property
     def _pools(self) -> dict[Pool, list[int]]:
@@ -295,7 +305,7 @@ class Questions(Dealt):
     @property
     def held(self) -> bool:
         """Whether some question held the axes together."""
-        return any(question.held.issuperset(self.axes) for question in self.system.questions)
+        return self.system.held(self.axes)
 
     @property
     def inputs(self) -> tuple[int, ...]:
@@ -417,22 +427,20 @@ class Questions(Dealt):
         return flat.reshape(len(self._shares), *self.outputs[len(self.public_shape) :], -1)
 
     def solve(self, counts: Counts) -> Counts:
-        table = self._entries(counts)
-        parts = [
-            self._contributions(place).T @ part.reshape(-1, table.shape[-1])
-            for place, part in enumerate(table)
-        ]
+        parts = [self._estimated(place, part) for place, part in enumerate(self._entries(counts))]
         return unbatched(np.stack(parts), counts, self.outputs, self.inputs)
 
-    def _contributions(self, place: int) -> Floats:  # (entries, asked cells)
-        """What each report adds to the estimate of each asked cell."""
+    def _estimated(self, place: int, tally: Floats) -> Floats:
+        """The estimates from a tally (questions, answers, batch): each report adds to each asked
+        cell what its row does, and what everyone does.
+        """
         system, solution, (places, sums, even) = self.system, self._solutions[place], self._sums
         influence = solution.influence(places, sums)
         people = float(self._people[place].sum()) or 1.0
         rows = influence / (np.maximum(solution.people, 1e-300) / people)[:, None]
-        row_of = system.rows.row_of.ravel()
-        votes = np.where(row_of[:, None] >= 0, rows[row_of], 0.0)
-        return np.asarray(votes + (even - system.design.offset @ influence))
+        counts = np.stack([system.gathered(each) for each in np.moveaxis(tally, -1, 0)], axis=-1)
+        alike = even - system.design.offset @ influence
+        return np.asarray(rows.T @ counts + np.outer(alike, tally.sum(axis=(0, 1))))
 
     def solve_adjoint(self, weights: Counts) -> Counts:
         table = batched(weights, self.inputs).reshape(len(self._shares), len(self._sums[2]), -1)

@@ -21,6 +21,7 @@ from sfumato.model.model import Model, is_dense, is_ordered
 from sfumato.model.number_model import NumberModel, NumberReports
 from sfumato.model.observed import Answers, Reports, Tallies
 from sfumato.observation import CellTally
+from sfumato.one_thread import one_thread
 from sfumato.progress import Progress, silent
 from sfumato.release import Release
 from sfumato.source import default_cells
@@ -33,6 +34,7 @@ FEWEST = 20  # people for each coefficient of single columns
 
 
 @checked
+@one_thread()
 def fit_release(release: Release, order: int = 3, *, tell: Progress = silent) -> Model:
     """The law that a release makes most probable; `order` is that of the interactions it may hold.
 

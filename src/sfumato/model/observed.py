@@ -98,6 +98,9 @@ class Answers:
     _said: Recent[tuple[Measurement | Reconstruction, ...]] = field(
         default_factory=lambda: Recent(SAID), init=False, repr=False
     )
+    _solved: Recent[CountEvidence] = field(
+        default_factory=lambda: Recent(1), init=False, repr=False
+    )
 
     @cached_property
     def people(self) -> float:
@@ -184,6 +187,9 @@ class Answers:
         return counts if axes[-1] >= self.public else counts.sum(axis=(-2, -1))
 
     def _least_squares(self, axes: Axes) -> CountEvidence:
+        return self._solved.get(axes, lambda: self._solve(axes))  # counts, then their errors
+
+    def _solve(self, axes: Axes) -> CountEvidence:
         own = tuple(axis - self.public for axis in axes)
         sizes = tuple(self.shape[axis] for axis in axes)
         every = np.arange(math.prod(sizes))
