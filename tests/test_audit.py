@@ -291,8 +291,8 @@ def test_the_first_twelve_columns_are_judged_three_by_three() -> None:
     many = Domain(tuple(Category(f"c{place}", ("a", "b")) for place in range(14)))
     truth = Table(many, tuple(np.arange(40) % 2 for _ in many))
     paired = Paired.of(released(truth, Retention(many, 0.5)), truth)
-    found = [one.name for one in RecordFit(paired, seeded(1)).triples()]
-    assert len(found) == 220 and found[-1] == "'c9', 'c10' and 'c11'"
+    found = [[column.name for column in three] for three in RecordFit(paired, seeded(1)).triples()]
+    assert len(found) == 220 and found[-1] == ["c9", "c10", "c11"]
 
 
 def test_the_empty_basket_is_empty_and_the_far_one_is_far() -> None:

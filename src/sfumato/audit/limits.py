@@ -8,6 +8,7 @@ MOST_NUMBERS = 1 << 22  # of all scores together: for many rows there are fewer 
 MOST_TRIPLES = 220  # of columns: those of the first twelve, of fewer for many rows
 FEW_CELLS = 64  # a column of more values is judged by half as many groups of them
 JOINT_CELLS = 1 << 16  # whole records are scored where there are at most so many different ones
+SCORES = 16  # random ones of whole records
 PAIR_CELLS = 512  # of two columns, up to which their reports are counted together
 ROWS_AT_ONCE = 1 << 15  # of baskets that are unpacked together
 MOST_UNPACKED = 1 << 25  # rows times items

@@ -215,8 +215,8 @@ class BasketFit:
         test = ScoreTest.of(
             products[pairs], spread[pairs], _pair_words(names), largest**2, largest**2
         )
-        found = [Check.of("items are reported independently of each other", [test])]
-        return found if len(items) > 1 else [], np.concatenate(residuals)
+        found = Check.each({"items are reported independently of each other": [test]})
+        return found, np.concatenate(residuals)
 
     def size_check(self) -> Check:
         """The number of reported items: right on average, whatever the truth, and neither too even
@@ -260,15 +260,15 @@ class BasketFit:
             products -= rows.allowed
         spread = rows.variance.T @ rows.variance
         two = ScoreTest.of(products[pairs], spread[pairs], _pair_words(rows.names))
-        checks = []
-        if len(items) > 1:
-            checks.append(Check.of("every two items are flipped by coins of their own", [two]))
         # The joint chances of three items that the mechanism itself ties together are not written
         # down here.
-        if len(items) > 2 and not self.chances.pairs.any():
-            name = "every three items are flipped by coins of their own"
-            checks.append(Check.of(name, _triples(rows)))
-        return checks
+        three = () if self.chances.pairs.any() else _triples(rows)
+        return Check.each(
+            {
+                "every two items are flipped by coins of their own": [two],
+                "every three items are flipped by coins of their own": three,
+            }
+        )
 
     def agreements(self) -> Agreements:
         """How many items each report has right, and whether it has each of the most frequent."""
@@ -334,10 +334,12 @@ class BasketFit:
         pairs = np.triu_indices(len(items), 1)
         two = ScoreTest.of((together - mean)[pairs], mean[pairs], _pair_words(names))
         says = "as often as the counts of the truth say"
-        checks = [Check.of(f"every item is reported {says}", [each])]
-        if len(items) > 1:
-            checks.append(Check.of(f"items are reported together {says}", [two]))
-        return checks
+        return Check.each(
+            {
+                f"every item is reported {says}": [each],
+                f"items are reported together {says}": [two],
+            }
+        )
 
 
 def _triples(rows: ItemRows) -> Iterator[ScoreTest]:

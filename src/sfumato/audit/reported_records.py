@@ -9,7 +9,8 @@ about the people is made.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -24,6 +25,7 @@ from sfumato.audit.limits import (
     MOST_TRIPLES,
     NEIGHBOUR_ROWS,
     PAIR_CELLS,
+    SCORES,
 )
 from sfumato.audit.paired import Paired, PairedColumn
 from sfumato.audit.places import WHOSE, shifted, trait_tests
@@ -51,44 +53,51 @@ class RecordFit:
         """The columns that are followed through the file."""
         return self.paired.columns[:MOST_COLUMNS]
 
+    @cached_property
+    def _whole(self) -> WholeRecords | None:
+        """Whole records, unless they are too many to be numbered or hold baskets."""
+        if self.paired.private.cells > JOINT_CELLS or not self.paired.numbered:
+            return None
+        return WholeRecords.of(self.paired)
+
     def checks(self) -> tuple[list[Check], Floats]:
         """Whether reports follow the channel, and a series of residuals, one a report."""
         found = [check for each in self.paired.columns for check in self._column_check(each)]
-        found += self._kept_together()
-        whole = WholeRecords.of(self.paired)
+        if len(self.columns) > 1:
+            pairs = self._kept(combinations(self.columns, 2))
+            found += Check.each(
+                {
+                    "pairs of columns are kept together as often as they should": pairs,
+                    "whole records are kept as often as they should": self._kept([self.columns]),
+                }
+            )
+        whole = self._whole
         if whole is None:
             return found, self._column_residuals()
-        scores = whole.scored(_normals(self.rng, whole.cells * whole.scores))
-        signs = whole.scored(np.where(self.rng.random(whole.cells * whole.scores) < 0.5, -1.0, 1.0))
-        found.append(whole.check("whole records follow the channel", scores, signs))
+        scores = _normals(self.rng, whole.cells, SCORES)
+        signs = np.where(self.rng.random(scores.size) < 0.5, -1.0, 1.0).reshape(scores.shape)
+        tests = [whole.test(scores, signs)]
+        found += Check.each({"whole records follow the channel": tests})
         return found, whole.residuals(_normals(self.rng, whole.cells))
 
-    def _column_check(self, column: PairedColumn) -> Iterator[Check]:
+    def _column_check(self, column: PairedColumn) -> list[Check]:
         """How often each value is reported, for each true value and for all, against the column's
         own channel; and how often the value is the same however fine.
         """
-        labels, name = column.cells.labels, f"reports of '{column.name}' follow its channel"
+        labels = column.cells.labels
         where = [f"{truth} reported as {label}" for label in labels for truth in labels]
-        each = list(self._counted([column], where, classes=column.truth, count=len(labels)))
-        if each:
-            every = self._counted([column], [f"as {label}" for label in labels])
-            yield Check.of(name, [*each, *every, self.agreement([column]).total()])
-
-    def _kept_together(self) -> list[Check]:
-        """Whether columns are reported truly together as often as they should: in pairs, and all
-        at once.
-        """
-        if len(self.columns) < 2:
-            return []
-        try:
-            pairs = [self.agreement(pair).total() for pair in combinations(self.columns, 2)]
-            whole = self.agreement(self.columns).total()
-        except NotLumpableError:
-            return []
-        return [
-            Check.of("pairs of columns are kept together as often as they should", pairs),
-            Check.of("whole records are kept as often as they should", [whole]),
+        tests = [
+            *self._counted([column], where, classes=column.truth, count=len(labels)),
+            *self._counted([column], [f"as {label}" for label in labels]),
+            *self._kept([[column]]),
         ]
+        return Check.each({f"reports of '{column.name}' follow its channel": tests})
+
+    def _kept(self, groups: Iterable[Sequence[PairedColumn]]) -> Iterator[ScoreTest]:
+        """Whether the columns of each group are reported truly at once as often as they should."""
+        for columns in groups:
+            with suppress(NotLumpableError):
+                yield self.agreement(columns).total()
 
     def agreement(self, columns: Sequence[PairedColumn], name: str = "") -> RowScores:
         """Whether all these columns are reported truly at once."""
@@ -108,30 +117,24 @@ class RecordFit:
             return None
         parts = []
         for column in self.columns if len(self.columns) > 1 else ():
-            try:
+            with suppress(NotLumpableError):
                 parts.append(self.agreement([column]))
-            except NotLumpableError:
-                continue
         return Agreements(whole, tuple(parts), whole.found > 0, whole.mean)
 
-    def triples(self) -> Iterator[RowScores]:
+    def triples(self) -> Iterator[Sequence[PairedColumn]]:
         """The first columns three by three."""
         most = min(MOST_TRIPLES, max(1, 4 * MOST_NUMBERS // self.paired.release.rows))
         columns = len(self.paired.columns)
         while math.comb(columns, 3) > most:
             columns -= 1
-        return map(self.agreement, combinations(self.paired.columns[:columns], 3))
+        return combinations(self.paired.columns[:columns], 3)
 
     def coin_checks(self) -> list[Check]:
         """Whether any three columns are kept together as often as they should: a coin that is made
         of two others shows in no pair.
         """
-        try:
-            tests = [three.total() for three in self.triples()]
-        except NotLumpableError:
-            return []
         name = "every three columns are kept together as often as they should"
-        return [Check.of(name, tests)] if tests else []
+        return Check.each({name: self._kept(self.triples())})
 
     def _column_residuals(self) -> Floats:
         """A score of each report less its mean, column by column and added up: for records too
@@ -184,39 +187,32 @@ class RecordFit:
         are.
         """
         says = "as often as the counts of the truth say"
-        checks: list[Check] = []
-        pairs: list[ScoreTest] = []
+        named: dict[str, list[ScoreTest]] = {}
         for column in self.columns:
-            for test in self._counted([column], [f"as {label}" for label in column.cells.labels]):
-                checks.append(Check.of(f"'{column.name}' is reported {says}", [test]))
+            where = [f"as {label}" for label in column.cells.labels]
+            named[f"'{column.name}' is reported {says}"] = [*self._counted([column], where)]
+        pairs = named[f"pairs of columns are reported {says}"] = []
         for a, b in combinations(self.columns, 2):
-            if a.cells.size * b.cells.size <= PAIR_CELLS:
-                words = [f"'{a.name}' and '{b.name}'"] * (a.cells.size * b.cells.size)
-                pairs += self._counted([a, b], words)
-        if pairs:
-            checks.append(Check.of(f"pairs of columns are reported {says}", pairs))
-        whole = WholeRecords.of(self.paired)
-        if whole is not None:
-            scores = whole.scored(self.rng.random(whole.cells * whole.scores)) - 0.5
-            name = "whole records are reported as the counts of the truth say"
-            checks.append(whole.check(name, scores, np.ones_like(scores)))
-        return checks + self._repeat_checks() if self.paired.copies > 1 else checks
+            if (cells := a.cells.size * b.cells.size) <= PAIR_CELLS:
+                pairs += self._counted([a, b], [f"'{a.name}' and '{b.name}'"] * cells)
+        if self._whole is not None:
+            scores = self.rng.random(self._whole.cells * SCORES).reshape(-1, SCORES) - 0.5
+            tests = [self._whole.test(scores, np.ones_like(scores))]
+            named["whole records are reported as the counts of the truth say"] = tests
+        if self.paired.copies > 1:
+            name = "reports of one person are equal no more often than by chance"
+            named[name] = [*self._repeated()]
+        return Check.each(named)
 
-    def _repeat_checks(self) -> list[Check]:
+    def _repeated(self) -> Iterator[ScoreTest]:
         """Whether the first two reports of a person are equal as often as independent ones are."""
-        tests, copies = [], self.paired.copies
+        copies = self.paired.copies
         for column in self.columns:
-            try:
+            with suppress(NotLumpableError):
                 dense = self.paired.channel_of([column]).to_dense()
-            except NotLumpableError:
-                continue
-            chance = (dense**2).sum(axis=0)[column.truth[::copies]]
-            same = column.report[::copies] == column.report[1::copies]
-            words = (f"'{column.name}'",)
-            spread = (chance * (1 - chance)).sum()
-            tests.append(ScoreTest.of(same.sum() - chance.sum(), spread, words))
-        name = "reports of one person are equal no more often than by chance"
-        return [Check.of(name, tests)] if tests else []
+                chance = (dense**2).sum(axis=0)[column.truth[::copies]]
+                same = column.report[::copies] == column.report[1::copies]
+                yield RowScores.of(f"'{column.name}'", same, chance).total()
 
     def neighbour_tests(self, found: Agreements | None) -> Iterator[ScoreTest]:
         """Every column of the record before, of the person's own and of the record after."""
@@ -237,26 +233,22 @@ class RecordFit:
                     yield from self._counted([column], where, rows=here, classes=held, count=size)
 
 
-def _normals(rng: Keystream, count: int) -> Floats:
+def _normals(rng: Keystream, *shape: int) -> Floats:
     from scipy.special import ndtri
 
-    return np.asarray(ndtri(np.clip(rng.random(count), 1e-12, 1 - 1e-12)))
+    return np.asarray(ndtri(np.clip(rng.random(math.prod(shape)), 1e-12, 1 - 1e-12))).reshape(shape)
 
 
 @dataclass(frozen=True, eq=False)
 class WholeRecords:
-    """The channel of whole records, where there are few enough, and each row's place in it."""
+    """The channel of whole records, and each row's place in it."""
 
     channel: Channel
     truth: NDArray[np.intp]
     report: NDArray[np.intp]
-    scores: int = 16  # random scores of a record
 
     @classmethod
-    def of(cls, paired: Paired) -> WholeRecords | None:
-        """None where records are too many to be numbered, or hold baskets."""
-        if paired.private.cells > JOINT_CELLS or not paired.numbered:
-            return None
+    def of(cls, paired: Paired) -> WholeRecords:
         channel = paired.channel_over(range(len(paired.private)))
         return cls(channel, paired.records(paired.truths), paired.reported(paired.release))
 
@@ -264,30 +256,22 @@ class WholeRecords:
     def cells(self) -> int:
         return math.prod(self.channel.inputs)
 
-    def scored(self, numbers: Floats) -> Floats:  # (cells, scores)
-        return numbers.reshape(self.cells, self.scores)
-
     def expected(self, score: Floats) -> Floats:  # (cells, …) -> (cells, …)
         """The mean of a score of the report, for each truth."""
         shaped = score.reshape(*self.channel.outputs, *score.shape[1:])
         return np.asarray(self.channel.adjoint(shaped)).reshape(self.cells, *score.shape[1:])
 
-    @cached_property
-    def _counts(self) -> NDArray[np.int64]:
-        return np.bincount(self.truth, minlength=self.cells)
-
-    def check(self, name: str, scores: Floats, signs: Floats) -> Check:  # (cells, scores) each
+    def test(self, scores: Floats, signs: Floats) -> ScoreTest:  # (cells, scores) each
         """Random scores of reports, with a random sign for each truth: wrong joint chances shift
         some of their sums.
         """
-        means = self.expected(scores)
-        variance = self._counts @ np.maximum(self.expected(scores**2) - means**2, 0.0)
+        means, counts = self.expected(scores), np.bincount(self.truth, minlength=self.cells)
+        variance = counts @ np.maximum(self.expected(scores**2) - means**2, 0.0)
         found = [
             float((sign[self.truth] * score[self.report]).sum())
             for sign, score in zip(signs.T, scores.T, strict=True)
         ]
-        shift = found - self._counts @ (signs * means)
-        return Check.of(name, [ScoreTest.of(shift, variance, [""] * len(found), 0, 0)])
+        return ScoreTest.of(found - counts @ (signs * means), variance, [""] * len(found), 0, 0)
 
     def residuals(self, score: Floats) -> Floats:
         """A score of each report less its mean given the truth."""

@@ -56,13 +56,14 @@ def tally_checks(paired: Paired) -> list[Check]:
         questions += [
             [judged_cells(paired.private[name]) for name in names] for names in sets[:MOST_SETS]
         ]
-    checks = []
-    for cells in questions:
-        tests = list(_tally_tests(paired, cells))
-        if tests:
-            names = " and ".join(f"'{part.name}'" for part in cells)
-            checks.append(Check.of(f"reports of {names} follow their channel", tests))
-    return checks
+    return [
+        check
+        for cells in questions
+        for names in [" and ".join(f"'{part.name}'" for part in cells)]
+        for check in Check.each(
+            {f"reports of {names} follow their channel": _tally_tests(paired, cells)}
+        )
+    ]
 
 
 def judged_parts(attribute: Attribute) -> list[Cells]:

@@ -13,7 +13,7 @@ up, the mechanism lets the truth through there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -51,6 +51,12 @@ class Check:
         place = int(np.argmin(worst.logs))
         detail = worst.where(place) if callable(worst.where) else worst.where[place]
         return cls(name, float(np.exp(min(0.0, worst.log + np.log(len(given))))), detail)
+
+    @classmethod
+    def each(cls, named: Mapping[str, Iterable[ScoreTest]]) -> list[Check]:
+        """A check for every name that has a place."""
+        found = {name: [test for test in tests if test.logs.size] for name, tests in named.items()}
+        return [cls.of(name, tests) for name, tests in found.items() if tests]
 
 
 @dataclass(frozen=True, eq=False)
