@@ -256,10 +256,7 @@ class Contrast:
             cells = judged_cells(attribute)
             parts = [np.asarray(part[place]) for part in self.reports]
             yield _seen(f"what is reported of '{attribute.name}'", parts, cells.assign)
-        private = domain.private
-        if private.cells <= FEW_RECORDS and all(axis.item is None for axis in private.axes):
-            whole = [self._private(part) for part in self.reports]
-            yield _seen("the whole report", whole, lambda part: _numbered(part, private.shape))
+        yield from self._whole()
         if len(differing) > 1:
             agree = [
                 [
@@ -272,6 +269,17 @@ class Contrast:
             ]
             name, most = "how many columns agree with either record", len(differing)
             yield _seen(name, agree, lambda pair: _two_counts(pair[0], pair[1], most))
+
+    def _whole(self) -> Iterator[Event]:
+        """The report itself, where few are possible."""
+        reports = self.mechanism.reports
+        own = [place for place, attribute in enumerate(reports) if not attribute.public]
+        shape = tuple(reports.attributes[place].size for place in own)
+        baskets = any(isinstance(reports.attributes[place], Items) for place in own)
+        if math.prod(shape) <= FEW_RECORDS and not baskets:
+            parts = [[np.asarray(part[p]).astype(np.intp) for p in own] for part in self.reports]
+            name = "the whole report"
+            yield _seen(name, parts, lambda part: np.ravel_multi_index(tuple(part), shape))
 
     def _of_ratios(self) -> Iterator[Event]:
         """What tells two records apart best: how much likelier a report is under one than the
@@ -299,11 +307,7 @@ class Contrast:
         few are possible, else how many of the items of either basket alone it speaks for.
         """
         mechanism = self.mechanism
-        shape = tuple(attribute.size for attribute in mechanism.private_reports)
-        places = [mechanism.reports.index(a.name) for a in mechanism.private_reports]
-        if math.prod(shape) <= FEW_RECORDS:
-            parts = [[part[place] for place in places] for part in self.reports]
-            yield _seen("the whole report", parts, lambda part: _numbered(part, shape))
+        yield from self._whole()
         for place, attribute in enumerate(mechanism.domain):
             if attribute.public or not isinstance(attribute, Items):
                 continue
@@ -335,11 +339,6 @@ def _differing(first: Bits, second: Bits) -> tuple[Codes, Codes]:
 def _two_counts(first: Codes, second: Codes, most: int) -> Codes:
     """Two counts as one number, the second at most so large."""
     return first * (most + 1) + second
-
-
-def _numbered(columns: Sequence[Any], shape: tuple[int, ...]) -> Codes:
-    codes = tuple(np.asarray(column).astype(np.intp) for column in columns)
-    return np.ravel_multi_index(codes, shape)
 
 
 def _spoken_for(mechanism: Mechanism, reports: Columns, attribute: Items, items: Codes) -> Codes:

@@ -25,6 +25,7 @@ from sfumato.audit.places import WHOSE, shifted
 from sfumato.audit.score import Agreements, Check, Floats, RowScores, ScoreTest
 from sfumato.bits import Bits
 from sfumato.channels.cut import kept_inside
+from sfumato.mechanisms.base import Mechanism
 from sfumato.observation import CutLaw
 from sfumato.randomness import Keystream
 
@@ -38,44 +39,29 @@ class ItemChances:
     ones: Floats  # (items, sizes), or (items, 1) where the size does not matter
     zeros: Floats  # (items,)
     pairs: Floats  # (sizes,) or (1,): the covariance of two reported items that are both true
-    size_mean: Floats  # (rows,): the expected number of reported items
-    size_variance: Floats
 
     @classmethod
-    def of(cls, paired: Paired, sizes: NDArray[np.int64]) -> ItemChances:
-        """Of a mechanism that flips items on their own, or of cut-and-paste."""
-        law = paired.mechanism.item_law
-        if isinstance(law, CutLaw):
-            return cls._cut(law, sizes)
+    def of(cls, mechanism: Mechanism, largest: int) -> ItemChances:
+        """Of a mechanism that flips items on their own, or of cut-and-paste, for baskets up to the
+        largest.
+        """
+        law = mechanism.item_law
         assert law is not None
-        ones, absent = law.keeps(0)
-        zeros, truth = 1 - absent, paired.true_baskets.to_csr()
-        each = ones[truth[1]]
-        mean = totals(truth, each, zeros)
-        variance = totals(truth, each * (1 - each), zeros * absent)
-        return cls(ones[:, None], zeros, np.zeros(1), mean, variance)
-
-    @classmethod
-    def _cut(cls, law: CutLaw, sizes: NDArray[np.int64]) -> ItemChances:
-        insert, universe = law.insert, law.items
-        size = np.arange(int(sizes.max(initial=0)) + 1)
+        if not isinstance(law, CutLaw):
+            ones, absent = law.keeps(0)
+            return cls(ones[:, None], 1 - absent, np.zeros(1))
+        insert, size = law.insert, np.arange(largest + 1)
         kept = [np.array(kept_inside(n, n, law.cutoff)) for n in size.tolist()]
         mean, square = (
             np.array([chance @ np.arange(len(chance)) ** power for chance in kept])
             for power in (1, 2)
         )
         one, both = mean / np.maximum(size, 1), (square - mean) / np.maximum(size * (size - 1), 1)
-        ones = one + (1 - one) * insert
+        reported = one + (1 - one) * insert
         # Both reported: both kept, one kept and the other put in, or both put in.
         together = both + 2 * (one - both) * insert + (1 - 2 * one + both) * insert**2
-        spread = (universe - mean) * insert * (1 - insert) + (1 - insert) ** 2 * (square - mean**2)
-        return cls(
-            np.tile(ones, (universe, 1)),
-            np.full(universe, insert),
-            together - ones**2,
-            (insert * universe + (1 - insert) * mean)[sizes],
-            spread[sizes],
-        )
+        ones, zeros = np.tile(reported, (law.items, 1)), np.full(law.items, insert)
+        return cls(ones, zeros, together - reported**2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +116,7 @@ class BasketFit:
 
     @cached_property
     def chances(self) -> ItemChances:
-        return ItemChances.of(self.paired, self.sizes)
+        return ItemChances.of(self.paired.mechanism, int(self.sizes.max(initial=0)))
 
     @cached_property
     def _column(self) -> NDArray[np.int64]:
@@ -148,6 +134,15 @@ class BasketFit:
         offsets, items = self._held
         return self.chances.ones[items, np.repeat(self._column, np.diff(offsets))]
 
+    @cached_property
+    def variance(self) -> Floats:  # (rows,)
+        """Of the number of items that each report holds, which is that of the number it has
+        right.
+        """
+        kept, put_in = self._kept, self.chances.zeros
+        own = totals(self._held, kept * (1 - kept), put_in * (1 - put_in))
+        return own + self.sizes * (self.sizes - 1) * self.chances.pairs[self._column]
+
     def rows_of(self, items: NDArray[np.intp], start: int, stop: int) -> ItemRows:
         """These items in a stretch of rows."""
         chances, column = self.chances, self._column[start:stop]
@@ -157,7 +152,7 @@ class BasketFit:
         )
         chance = np.where(truth > 0, chances.ones[items][:, column].T, chances.zeros[items])
         names = tuple(self.paired.item_names[item] for item in items)
-        tied = chances.pairs[column % len(chances.pairs)]
+        tied = chances.pairs[column]
         return ItemRows(truth, report, chance, tied, names)
 
     def first_rows(self, items: NDArray[np.intp], most: int) -> ItemRows:
@@ -222,8 +217,8 @@ class BasketFit:
         """The number of reported items: right on average, whatever the truth, and neither too even
         nor too uneven.
         """
-        variance = self.chances.size_variance
-        left = held(self.report, np.arange(self.report.items)) - self.chances.size_mean
+        variance, every = self.variance, np.arange(self.report.items)
+        left = held(self.report, every) - totals(self._held, self._kept, self.chances.zeros)
         tests = [ScoreTest.of(left.sum(), variance.sum(), ["on average"], 0, 0)]
         # What a report's length might wrongly depend on.
         traits: list[tuple[str, Any]] = [("the size of the true basket", self.sizes)]
@@ -291,13 +286,11 @@ class BasketFit:
         both = held(Bits(truth.words & self.report.words, truth.rows), every)
         found = truth.items - self.sizes - held(self.report, every) + 2.0 * both
         csr, ones, zeros = self._held, self._kept, 1 - chances.zeros
-        mean = totals(csr, ones, zeros)
-        variance = totals(csr, ones * (1 - ones), zeros * (1 - zeros))
+        mean, variance = totals(csr, ones, zeros), self.variance
         if not chances.pairs.any():
             logs = (np.log(np.maximum(chance, 1e-300)) for chance in (ones, zeros))
             staying = np.exp(totals(csr, *logs))
             return RowScores("whole baskets", found, mean, variance, top=truth.items), staying
-        variance += self.sizes * (self.sizes - 1) * chances.pairs[self.sizes]
         most, least = max(float((truth.items - mean).max()), 1e-9), float(mean.max())
         # All items are right at most as often as a single one is.
         staying = np.where(self.sizes > 0, chances.ones.max(axis=0)[self.sizes], zeros.max())
