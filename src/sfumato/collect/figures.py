@@ -18,7 +18,7 @@ from sfumato.collect.tally import CampaignTally, Standing, estimate
 from sfumato.errors import EstimationError
 from sfumato.estimation.estimate import Estimate
 from sfumato.privacy.guarantee import PRIOR
-from sfumato.privacy.shuffle_amplification import DELTA, shuffled_epsilon
+from sfumato.privacy.shuffle_amplification import BINARY, DELTA, shuffled_epsilon
 
 LEVEL = 0.95
 FORGED = 100  # crafted answers whose reach is shown
@@ -213,9 +213,13 @@ def pair(standing: Standing, rows: int, counts: Mapping[Any, NDArray[Any]]) -> P
 
 
 def kept(campaign: Campaign, rows: int) -> Kept:
-    """What was promised, and what readers without the order of the reports can learn."""
+    """What was promised, and what readers without the order of the reports can learn: people hide
+    among those who show the same public columns, so beside these no figure holds for everyone.
+    """
     promise = campaign.promise
-    hidden = shuffled_epsilon(promise, rows) if rows > 1 else None
+    alike = not any(attribute.public for attribute in campaign.domain)
+    questions = campaign.program.kary or BINARY
+    hidden = shuffled_epsilon(promise, rows, questions=questions) if rows > 1 and alike else None
     return Kept(
         exactly(promise),
         promise.epsilon,

@@ -127,6 +127,12 @@ class Program:
         return {name: f"{words[what]}{name}" for name, what in sent}
 
     @property
+    def kary(self) -> tuple[tuple[float, int], ...]:
+        """`Step.kary`, where a single step draws."""
+        drawing = [step for step in self.steps if not isinstance(step, Public)]
+        return drawing[0].kary if len(drawing) == 1 else ()
+
+    @property
     def dealt(self) -> Deal | None:
         """The step that deals a question, where there is one."""
         return next((step for step in self.steps if isinstance(step, Deal)), None)

@@ -157,6 +157,10 @@ class Kary(Answered):
     def gamma(self) -> Gamma:
         return Fraction(self.a, self.b) if self.possible > 1 else Fraction(1)
 
+    @property
+    def kary(self) -> tuple[tuple[float, int], ...]:
+        return ((1.0, self.answers),)
+
     def run(self, values: Sequence[Value], draws: Draws) -> tuple[Value, ...]:
         drawn, true = draws.below(self.total), self.truth(values)
         if drawn < self.a:

@@ -105,6 +105,10 @@ class Diagonal(CodesStep):
         stay = self.total - self.scale * (self.cells - 1)
         return Fraction(stay, self.scale) if self.cells > 1 else Fraction(1)
 
+    @property
+    def kary(self) -> tuple[tuple[float, int], ...]:
+        return ((1.0, self.cells),)
+
     def run(self, values: Sequence[Value], draws: Draws) -> tuple[Value, ...]:
         drawn = draws.below(self.total) // self.scale
         return split(self.sizes, drawn) if drawn < self.cells else tuple(values)
@@ -149,6 +153,10 @@ class Diagonal64(CodesStep):
     @property
     def gamma(self) -> Gamma:
         return 1 + Fraction(self.keep * self.cells, (1 << 64) - self.keep) * (self.cells > 1)
+
+    @property
+    def kary(self) -> tuple[tuple[float, int], ...]:
+        return ((1.0, self.cells),)
 
     def run(self, values: Sequence[Value], draws: Draws) -> tuple[Value, ...]:
         kept = draws.chance(self.keep, 64)

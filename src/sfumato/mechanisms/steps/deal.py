@@ -155,6 +155,12 @@ class Deal(Step):
         return max(question.gamma for question in self.questions)
 
     @property
+    def kary(self) -> tuple[tuple[float, int], ...]:
+        alike = all(each.kary and each.gamma == self.gamma for each in self.questions)
+        pairs = zip(self.weights, self.questions, strict=True)
+        return tuple((weight / ONE, each.kary[0][1]) for weight, each in pairs) if alike else ()
+
+    @property
     def work(self) -> int:
         places = len(self.columns) + len(self.reports) + QUESTION_WORK
         return places * len(self.questions) + sum(question.work for question in self.questions)

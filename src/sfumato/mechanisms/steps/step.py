@@ -114,6 +114,13 @@ class Step(ABC):
         """
 
     @property
+    def kary(self) -> tuple[tuple[float, int], ...]:
+        """Where it is k-ary response at its gamma, to one question or to one dealt by chance: the
+        share and the number of answers of each question. Else nothing.
+        """
+        return ()
+
+    @property
     def work(self) -> int:
         """How many turns its loops take at most: to compute gamma, to run once, to be shown."""
         return 1
