@@ -51,6 +51,7 @@ WISHES = {
     "The commands": [
         "plan",
         "perturb",
+        "reblur",
         "query",
         "mine",
         "fit",

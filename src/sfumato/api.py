@@ -52,10 +52,12 @@ from sfumato.table import (
     read,
     read_items,
     read_names,
+    read_perturbed,
     reader_of,
 )
 from sfumato.table.baskets import BasketReader
 from sfumato.table.formats import SUFFIXES
+from sfumato.table.reblurring import reblur as blur_again
 from sfumato.table.shuffling import read_order
 
 Schema = Domain | str | Path | None
@@ -187,6 +189,30 @@ def perturb(
         else:
             mechanism = mechanism_class(mechanism).promising(guarantee, given.domain)
     return perturb_records(given, mechanism, rng, copies=copies, keep_order=keep_order)
+
+
+def reblur(
+    release: Any,
+    *,
+    gamma: Gamma | None = None,
+    epsilon: float | None = None,
+    rho1: float | None = None,
+    rho2: float | None = None,
+    rng: Keystream | None = None,
+) -> Release:
+    """A blurrier copy of a release (its file, or the release itself): for further readers, without
+    true records and without new budget. For readers who may see less still, blur the copy.
+
+    >>> from sfumato.randomness import seeded
+    >>> people = {"smoker": ["no", "no", "yes", "no"] * 50}
+    >>> reblur(perturb(people, "gamma-diagonal", gamma=19, rng=seeded(1)), gamma=5).mechanism.gamma
+    Fraction(5, 1)
+    """
+    guarantee = promised(gamma, epsilon, rho1, rho2)
+    if guarantee is None:
+        raise ParameterError("no privacy level given for the copy", hint=WAYS)
+    reports = release.table if isinstance(release, Release) else read_perturbed(release)
+    return Release.of(blur_again(reports, guarantee, rng))
 
 
 def _given(records: Any, schema: Schema, items: str | Path | None) -> Any:

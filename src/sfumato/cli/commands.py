@@ -30,6 +30,7 @@ COMMANDS = {
         "expect, people needed."
     ),
     "perturb": "Perturb the records of a file and write them with their mechanism.",
+    "reblur": "Write a blurrier copy of a release, without true records and without new budget.",
     "describe": (
         "Describe a perturbed file: its mechanism, what it promises in words, its domain and rows."
     ),
