@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import MISSING
 from typing import Any
 
-from sfumato.mine.cube.accepted import ACCEPTED, NAMES
 from sqlglot import exp
 
 import sfumato
@@ -22,6 +21,7 @@ from sfumato.interruption import INTERRUPTED
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.registry import MECHANISMS, mechanism_class
 from sfumato.mine.cube.aggregates import AGGREGATES
+from sfumato.mine.cube.statement import ACCEPTED, NAMES
 from sfumato.privacy.guarantee import Guarantee
 
 ASKED = Guarantee(19)
