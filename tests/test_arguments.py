@@ -350,6 +350,7 @@ def calls(folder: Path) -> dict[str, Call]:
         "propose_schema": (sf.propose_schema, {"data": PEOPLE}),
         "query": (sf.query, {"data": release, "sql": SQL, "method": "invert", "schema": None}),
         "read": (sf.read, {"source": PEOPLE, "schema": domain}),
+        "reblur": (sf.reblur, {"release": release, **promise, "gamma": 5, "rng": rng}),
         "read_restrictions": (
             sf.read_restrictions,
             {"lines": ["tea jam"], "names": ["tea", "jam"]},
@@ -663,6 +664,8 @@ def methods(folder: Path) -> dict[str, Call]:
         }
     for name, attribute in {"Bins": bins, "Numeric": age}.items():
         made[f"{name}.cells_by_cuts"] = (attribute.cells_by_cuts, {"cuts": [30]})
+    quality = thing("tree").quality(PEOPLE)
+    made["Quality.agreement"] = (quality.agreement, {"other": quality})
     for name in ("DecisionTree", "NaiveBayes", "Reconstructed"):
         fitted = getattr(sf, name)("ill").fit(exact)
         made |= {

@@ -191,6 +191,7 @@ def perturb(
     return perturb_records(given, mechanism, rng, copies=copies, keep_order=keep_order)
 
 
+@checked
 def reblur(
     release: Any,
     *,

@@ -29,7 +29,7 @@ DOCUMENT: dict[str, Any] = {
     "name": "c",
     "hash": digest(STATED),
     "open": True,
-    "promise": {"gamma": "19"},
+    "promise": {"gamma": "19/1"},
     "budget": None,
 }
 

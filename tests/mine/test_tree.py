@@ -299,8 +299,8 @@ def test_the_tree_asks_for_marginals_and_nothing_else():
         def supports(self):
             raise AssertionError
 
-        def _estimate(self, cells):
-            return self.inner.marginal(cells)
+        def _estimates(self, questions):
+            return [self.inner.marginal(cells) for cells in questions]
 
     assert (
         DecisionTree("ill").fit(OnlyMarginals()).text()

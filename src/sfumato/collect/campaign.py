@@ -190,7 +190,7 @@ def exactly(guarantee: Guarantee) -> str:
     rounded up to 30 figures: a factor for each of many items makes no other promise.
 
     >>> exactly(Guarantee(19)), exactly(Guarantee(Fraction(10**200 + 1, 10**199)))
-    ('19/1', '1250000000000000000000000000001/125000000000000000000000000000')
+    ('19/1', '100000000000000000000000000001/10000000000000000000000000000')
     """
     gamma = Fraction(guarantee.gamma)
     if max(gamma.as_integer_ratio()) >= 10**MOST_DIGITS:

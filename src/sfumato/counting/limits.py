@@ -12,6 +12,8 @@ JOINED_CELLS = 1 << 12
 LISTED_LABELS = 1000
 GROUPED_AXES = 30
 ITEMSETS = 256
+# From this range of whole numbers on, their squares are summed about the mean of their group.
+WIDE_RANGE = 1 << 26
 # Disk, in the user's cache: all that is kept, one table, and the tables of a release that a coarser
 # question is tried on, the latest first.
 MOST_BYTES = 1 << 26

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.arguments import checked
 from sfumato.errors import DataError
 from sfumato.result import Result
 from sfumato.view import Chart, Squares, TableView, View
@@ -18,6 +19,7 @@ from sfumato.view import Chart, Squares, TableView, View
 Codes = NDArray[Any]
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class Quality(Result):
     """What a classifier got right on labelled records; `truth` and `predicted` are class numbers,

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from sfumato.bits import Bits
+from sfumato.counting.limits import WIDE_RANGE
 from sfumato.domain import Attribute, Cells, Items, Numeric
 
 Tree = Any  # an expression; sqlglot's name for their base class is not the same in all its versions
@@ -240,16 +241,17 @@ class StatementWriter:
             whole = exp.cast(number, exp.DataType.Type.BIGINT)
             number = exp.Sub(this=whole, expression=_number(middle_of(attribute)))
         sums: dict[str, Tree] = {"s": exp.Sum(this=x) if attribute.whole else exp.Avg(this=x)}
-        if self.dialect.variance:
+        # A running variance loses as many digits as its numbers lie deviations from 0.
+        wide = attribute.whole and attribute.max - attribute.min >= WIDE_RANGE
+        centred = wide or not self.dialect.variance
+        if not centred:
             sums["v"] = exp.VariancePop(this=exp.cast(x, exp.DataType.Type.DOUBLE))
         else:
             away = exp.paren(exp.Sub(this=x, expression=_column(CENTRE)))
             sums["v"] = exp.Avg(this=exp.Mul(this=away, expression=away))
         selected = [_named(_count(), "n"), *(_named(part, name) for name, part in sums.items())]
-        centred = not self.dialect.variance
-        return self._grouped(
-            dict(enumerate(cells)), selected, [_named(number, "x")], centred=centred
-        )
+        inner = [_named(number, "x")]
+        return self._grouped(dict(enumerate(cells)), selected, inner, centred=centred)
 
     def grouping_sets(self, axes: Sequence[Cells], sets: Sequence[Sequence[int]]) -> exp.Select:
         """The counts over several sets of axes, from one scan; `g` tells the sets apart by the axes
