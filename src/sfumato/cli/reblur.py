@@ -49,9 +49,10 @@ def reblur(
     before = read_perturbed(release)
     copy = blur_again(before, guarantee, secure() if seed is None else seeded(seed))
     save(copy, output, force=force)
-    assert before.provenance is not None and copy.provenance is not None
-    described = summarise(copy.provenance, copy.rows)
-    was, now = (each.provenance.guarantee for each in (before, copy))
+    stated, new = before.provenance, copy.provenance
+    assert stated is not None and new is not None  # both are releases
+    described = summarise(new, copy.rows)
+    was, now = stated.guarantee, new.guarantee
     facts = [
         ("written", str(output)),
         ("reports", f"{copy.rows:,}"),
