@@ -5,6 +5,7 @@ was made on.
 import ast
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -16,6 +17,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -359,3 +361,26 @@ def test_tests_do_algebra_with_one_thread_each() -> None:
         each["num_threads"] for each in threads.threadpool_info() if each["user_api"] == "blas"
     ]
     assert found and set(found) == {int(os.environ["OMP_NUM_THREADS"])} == {1}
+
+
+# --- what a checkout offers to those who join
+# -------------------------------------------------------------------------------------
+
+
+def test_others_run_the_same_scripts_and_cite_the_same_project() -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8"))
+    steps = workflow["jobs"]["run"]["steps"]
+    assert [step["run"] for step in steps if "run" in step] == ["bash .ci/run"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["license"] == PROJECT["license"]
+    assert citation["authors"] == PROJECT["authors"]
+
+
+def test_a_hook_refuses_a_long_subject(tmp_path: Path) -> None:
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
+    (subject,) = (hook for hook in hooks["repos"][0]["hooks"] if hook["id"] == "subject")
+    for length, status in ((72, 0), (73, 1)):
+        message = tmp_path / "message"
+        message.write_text("s" * length + "\n\n" + "b" * 100 + "\n", encoding="utf-8")
+        command = [*shlex.split(subject["entry"]), str(message)]
+        assert subprocess.run(command).returncode == status
