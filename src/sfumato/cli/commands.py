@@ -24,6 +24,9 @@ COMMANDS = {
     "demo": (
         "See the whole path on synthetic data: perturb, reconstruct, mine, ask, classify, publish."
     ),
+    "play": (
+        "Write one page on which records are blurred before your eyes and the crowd stays sharp."
+    ),
     "schema": "Propose a schema for a file: its columns, their values, ranges and cuts.",
     "plan": (
         "Compare the mechanisms under a guarantee, for a wanted accuracy, or both: errors to "

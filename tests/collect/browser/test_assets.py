@@ -35,9 +35,9 @@ def test_the_types_of_the_scripts_hold(npm_packages: Path, node: str) -> None:
 def test_the_type_checker_would_find_something(
     npm_packages: Path, node: str, tmp_path: Path
 ) -> None:
-    for name in MODULES:
-        text = (STATIC / f"{name}.js").read_text(encoding="utf-8")
-        (tmp_path / f"{name}.js").write_text(
+    for module in MODULES:
+        text = module.read_text(encoding="utf-8")
+        (tmp_path / module.name).write_text(
             text.replace("this.refill = refill;", "this.refill = 7;")
         )
     config = json.loads((HERE / "tsconfig.json").read_text(encoding="utf-8"))
@@ -51,7 +51,7 @@ def test_every_script_is_checked_and_small() -> None:
     """The client's scripts 8 KB each after compression, comments and all; the whole form 35 KB, in
     any language; as one file it has all languages, and a limit of its own.
     """
-    for path in (STATIC / f"{name}.js" for name in MODULES):
+    for path in MODULES:
         assert path.read_text(encoding="utf-8").startswith("// @ts-check\n")
         assert weight(path.read_bytes()) <= (8 << 10) or path.stem == "form", path.name
     files = [path for path in STATIC.rglob("*") if path.is_file() and "dashboard" not in path.name]

@@ -107,7 +107,7 @@ def test_the_page_names_the_hash_of_every_script_and_runs_no_other(
         ".map((each) => [each.src || each.href, each.integrity])"
     )
     scripts = {address.rpartition("/")[2]: integrity for address, integrity in linked}
-    assert {f"{name}.js" for name in MODULES} | {"form.css"} <= set(scripts)
+    assert {module.name for module in MODULES} | {"form.css"} <= set(scripts)
     assert all(integrity.startswith("sha256-") for integrity in scripts.values())
     loaded = chromium.execute_script(
         "return performance.getEntriesByType('resource').map((each) => each.name)"
