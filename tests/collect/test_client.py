@@ -68,6 +68,17 @@ def test_an_answer_is_drawn_once_and_repeated_for_nothing(url, store, tmp_path):
     assert ledger.spent(Client(url, ledger)._key("")) == pytest.approx(2.944, abs=1e-3)
 
 
+@pytest.mark.parametrize("report", [[], 3, {}, {"campaign": 1, "id": 2, "values": 3}])
+@pytest.mark.parametrize("again", [lambda c: c.answer(ANN), Client.flush], ids=["answer", "flush"])
+def test_a_report_of_the_ledger_that_is_none_is_one_line(url, store, tmp_path, report, again):
+    client = Client(url, Ledger.create(tmp_path / "l.db", None))
+    name = client.survey.release
+    client.ledger.answer(client._key(""), name, client.survey.guarantee, lambda: report)
+    with pytest.raises(FileError, match="report in this ledger"):
+        again(client)
+    assert rows(store) == 0
+
+
 def test_a_persons_budget_on_a_server_is_kept(tmp_path, store):
     path = tmp_path / "c.toml"
     path.write_text(CAMPAIGN + "[budget]\nepsilon = 4.0\n")

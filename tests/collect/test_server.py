@@ -532,6 +532,16 @@ def test_a_clock_that_jumps_moves_days_and_nothing_else(tmp_path, folder, monkey
 # --- several campaigns, and rounds, in one store
 
 
+def test_a_store_that_cannot_be_read_is_no_fault_of_ours(tmp_path):
+    path, store = tmp_path / "c.toml", str(tmp_path / "c.db")
+    path.write_text(CAMPAIGN + "[dashboard]\npublic = true\n")
+    with speaking(path, store) as speaker:
+        with closing(sqlite3.connect(store)) as connection, connection:
+            connection.execute("UPDATE campaign SET shown = 'no figures'")
+        error(speaker.get("/health/dashboard"), 503, "store")
+        assert speaker.send(some_reports(1)).json["stored"] == 1
+
+
 def test_campaigns_in_one_store_know_nothing_of_each_other(tmp_path):
     paths = [tmp_path / "one.toml", tmp_path / "two.toml"]
     for path in paths:

@@ -337,6 +337,7 @@ TAMPERED = {
         f"CREATE VIEW unseen AS {ENDLESS} SELECT x AS campaign, x AS id, x AS day FROM n",
     ),
     "a table is gone": ("DROP TABLE daily",),
+    "one more index refuses the second report": ("CREATE UNIQUE INDEX more ON report(campaign)",),
 }
 
 
@@ -608,14 +609,43 @@ def _id_in(cell: bytes, rank: dict[bytes, int]) -> bytes | None:
     return next((cell[s : s + 16] for s in range(12) if cell[s : s + 16] in rank), None)
 
 
-@pytest.mark.parametrize("row", ["x'00','read','l','not a day'", "'abc','read','l',null"])
+@pytest.mark.parametrize(
+    "row",
+    [
+        "x'00','read','l','not a day'",
+        "'abc','read','l',null",
+        "99999999999,'read','l',null",  # of which Python would make 100 GB of noughts
+        "x'00',x'01','l',null",
+        "x'00','read',x'01',null",
+    ],
+)
 def test_a_token_that_is_none_is_one_line(tmp_path: Path, row: str) -> None:
     path = tmp_path / "s.db"
     open_store(str(path), create=True).close()
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(f"INSERT INTO token VALUES ({row})")
-    with contextlib.closing(open_store(str(path))) as store, pytest.raises(StoreError):
+    with contextlib.closing(open_store(str(path))) as store, pytest.raises(SfumatoError):
         store.tokens()
+
+
+def test_a_store_whose_names_are_no_text_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    open_store(str(path), create=True).close()
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("PRAGMA writable_schema = 1")
+        connection.execute("UPDATE sqlite_master SET name = CAST(x'ff' AS TEXT), sql = 'CREATE x'")
+    with pytest.raises(StoreError, match="cannot be used"):
+        open_store(str(path))
+
+
+def test_a_report_that_is_no_body_can_be_taken_back(tmp_path: Path, campaign_path: Path) -> None:
+    store = open_store(str(tmp_path / "s.db"), create=True)
+    number = store.enrol(CampaignFile.load(campaign_path))
+    add(store, number, (bytes(16), b"\0\0"))
+    with contextlib.closing(sqlite3.connect(tmp_path / "s.db")) as connection, connection:
+        connection.execute("UPDATE report SET body = 'ab'")
+    assert store.write(Work(withdrawals=[(number, bytes(16))])).withdrawn == [b"ab"]
+    store.close()
 
 
 @pytest.mark.parametrize("beside", ["-journal", "-wal", "-shm"])

@@ -373,6 +373,8 @@ def test_a_later_version_is_not_misread(ledger: Ledger) -> None:
         "DROP TRIGGER spending",
         "CREATE TRIGGER more AFTER INSERT ON entry BEGIN DELETE FROM spent; END",
         "ALTER TABLE spent RENAME TO other",
+        "CREATE UNIQUE INDEX more ON entry(key)",
+        "CREATE VIEW more AS SELECT 1",
     ],
 )
 def test_a_database_that_is_no_ledger_or_has_no_clear_budget_is_refused(
@@ -380,6 +382,15 @@ def test_a_database_that_is_no_ledger_or_has_no_clear_budget_is_refused(
 ) -> None:
     with sqlite3.connect(ledger.path) as connection:
         connection.execute(statement)
+    connection.close()
+    with pytest.raises(FileError, match=r"ledger\.db is not a ledger"):
+        Ledger(ledger.path)
+
+
+def test_a_ledger_whose_names_are_no_text_is_refused_in_one_line(ledger: Ledger) -> None:
+    with sqlite3.connect(ledger.path) as connection:
+        connection.execute("PRAGMA writable_schema = 1")
+        connection.execute("UPDATE sqlite_master SET name = CAST(x'ff' AS TEXT), sql = 'CREATE x'")
     connection.close()
     with pytest.raises(FileError, match=r"ledger\.db is not a ledger"):
         Ledger(ledger.path)

@@ -291,7 +291,8 @@ class Client:
         waiting = [entry for entry in self._book.pending() if entry.release == release]
         ours = [entry for entry in waiting if entry.key.partition(" ")[0] == server]
         for entry in ours:
-            self._post([entry.report], self._body([entry.report]))
+            report = _kept(entry.report)
+            self._post([report], self._body([report]))
             self._book.mark_sent(entry.key, entry.release)
         return len(ours)
 
@@ -342,7 +343,8 @@ class Client:
                 dealt = None
                 if survey.program.dealt is not None:
                     dealt = self._known(book.deal(key, survey.release, self._deal))
-                if (report := book.report(key, survey.release)) is not None:
+                if (known := book.report(key, survey.release)) is not None:
+                    report = _kept(known)
                     before.add(report["id"])
                 else:
                     report = book.answer(
@@ -544,6 +546,15 @@ def _cut(words: str) -> str:
 
 def _sent(report: Mapping[str, Any]) -> dict[str, Any]:
     return {"id": report["id"], "values": report["values"]}
+
+
+def _kept(report: Any) -> dict[str, Any]:
+    """A report out of a ledger, once it is seen to be one of ours."""
+    said = Untrusted(report, "a report in this ledger")
+    for name in ("campaign", "id"):
+        said[name].word()
+    said["values"].entries()
+    return dict(report)
 
 
 def _json(value: Any) -> bytes:

@@ -180,7 +180,7 @@ def connected(place: Path) -> Iterator[sqlite3.Connection]:
             f"the ledger {place.name} cannot be used: {error}",
             hint="see that its folder can be written, and try again: nothing is drawn twice",
         ) from error
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # it may complain in no text
         raise _not_a_ledger(place) from error
 
 

@@ -47,6 +47,7 @@ from sfumato.collect.server.wire import (
     encode,
 )
 from sfumato.collect.writer import BusyError
+from sfumato.errors import SfumatoError
 
 _CAMPAIGNS = "/v1/campaigns/"
 _SHARED_ENDS = ("", "reports", "receipts", "withdrawals")  # for forms on someone else's page
@@ -185,16 +186,19 @@ class App:
         try:
             await self.reports(scope, receive, send, name)
         except Exception as error:
-            await reply(send, 500, fault(error).body, SHARED)
+            failed = fault(error)
+            await reply(send, failed.status, failed.body, SHARED)
 
 
 def fault(error: Exception) -> RefusalError:
     """A fault of ours as an answer; the log says where and of what kind it is, without a word of
-    what was sent, for a value may hide in any message.
+    what was sent, for a value may hide in any message. What a store says of itself is none.
     """
     where = traceback.extract_tb(error.__traceback__)[-1:]
     place = f"{Path(where[0].filename).name}:{where[0].lineno}" if where else "?"
     print(f"sfumato: fault {type(error).__name__} at {place}", file=sys.stderr, flush=True)
+    if isinstance(error, SfumatoError):
+        return RefusalError(503, "store", "the store cannot be read", "it is in the server's log")
     return RefusalError(500, "fault", "this is a fault of Sfumato", "it is in the server's log")
 
 

@@ -183,9 +183,9 @@ class SqliteStore(SqlStore):
 
     def _body(self, cursor: sqlite3.Cursor, key: tuple[int, bytes]) -> bytes | None:
         found = cursor.execute(
-            "SELECT body FROM report WHERE campaign = ? AND id = ?", key
+            "SELECT CAST(body AS BLOB) FROM report WHERE campaign = ? AND id = ?", key
         ).fetchone()
-        return None if found is None else bytes(found[0])
+        return None if found is None else found[0]
 
     def _withdraw(self, cursor: sqlite3.Cursor, campaign: int, identity: bytes) -> bytes | None:
         key = (campaign, identity)
@@ -434,7 +434,7 @@ def _store_errors(where: str) -> Iterator[None]:
     """SQLite's complaints as one line of ours."""
     try:
         yield
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # it may complain in what is no text
         reason = str(error)
         if "full" in reason:
             raise StoreError(f"the disk of {where} is full", hint="make room") from None

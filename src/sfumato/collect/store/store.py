@@ -284,11 +284,10 @@ class SqlStore(ABC):
 
 def _token(row: Sequence[Any]) -> Token:
     digest, role, label, expires = row
-    try:
+    with refuse_malformed("a token in this store"):
         day = None if expires is None else date.fromisoformat(str(expires))
-        return Token(bytes(digest), role, label, day)
-    except (TypeError, ValueError):
-        raise StoreError("a token in this store is not as Sfumato writes one") from None
+        role, label = Untrusted([role, label], "what a token may do, and its label").words()
+        return Token(bytes(memoryview(digest)), role, label, day)
 
 
 def token_digest(token: str) -> bytes:
