@@ -18,6 +18,8 @@ from itertools import product
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
+import pyarrow as pa
+
 from sfumato.collect.assets import Assets, chosen_language, kind_of, root_of
 from sfumato.collect.campaign import Campaign, exactly, frozen_parts
 from sfumato.collect.canonical import as_json, canonical, differences
@@ -48,7 +50,7 @@ BROWSERS = {
     "curl": "curl/8.11.0",
 }
 # What Chromium says of itself beside its name.
-_HINTS = {
+_CHROMIUM = {
     name: {
         "sec-ch-ua": '"Google Chrome";v="131", "Chromium";v="131", "Not_A Brand";v="24"',
         "sec-ch-ua-mobile": f"?{mobile}",
@@ -64,10 +66,39 @@ ACCEPTED = (
     "pt-BR,pt;q=0.9",
     "",
 )
-ELSEWHERE = "https://example.org"  # a page with the form in it, or a link to it
+# How a page is come by: typed, behind a link of another site, and loaded again; and all else: from
+# the server's own page, and from one of another site with the form in it.
+ELSEWHERE = "https://example.org"
+_CROSS_SITE = {"sec-fetch-site": "cross-site"}
+PAGE_WAYS: tuple[dict[str, str], ...] = (
+    {},
+    {"referer": f"{ELSEWHERE}/", **_CROSS_SITE},
+    {"cache-control": "max-age=0"},
+)
+WAYS: tuple[dict[str, str], ...] = ({}, {"origin": ELSEWHERE, **_CROSS_SITE})
 QUERIES = ("", *(f"?lang={language}" for language in LANGUAGES), "?utm_source=mail")
+# What a browser says of itself, and of each sort of thing that it asks for.
 _PAGE = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
-_FETCHED = {".js": "script", ".css": "style", ".svg": "image"}  # else by a script's own request
+_IMAGE = "image/avif,image/webp,image/apng,"
+_CHROMIUM_PAGE = f"{_PAGE.replace('*/*', _IMAGE + '*/*')},application/signed-exchange;v=b3;q=0.7"
+_ANYTHING = {"accept": "*/*", "sec-fetch-mode": "cors", "sec-fetch-site": "same-origin"}
+_FETCHED: dict[str, Mapping[str, str]] = {
+    "document": {
+        "accept": _PAGE,
+        "sec-fetch-mode": "navigate",
+        "sec-fetch-site": "none",
+        "sec-fetch-user": "?1",
+        "upgrade-insecure-requests": "1",
+    },
+    "empty": _ANYTHING,  # by a script's own request
+    "script": _ANYTHING,
+    "style": _ANYTHING | {"accept": "text/css,*/*;q=0.1", "sec-fetch-mode": "no-cors"},
+    "image": _ANYTHING
+    | {"accept": f"{_IMAGE}image/svg+xml,image/*,*/*;q=0.8", "sec-fetch-mode": "no-cors"},
+}
+_FETCHED_AS = {".js": "script", ".css": "style", ".svg": "image"}
+# As the form asks for the campaign: it takes none that was kept.
+FRESH = {"cache-control": "no-cache", "pragma": "no-cache"}
 
 # Of any value: they neither load, move nor keep anything but the name of the server itself.
 HARMLESS = frozenset(
@@ -127,12 +158,12 @@ def verify(
     ends = time.monotonic() + MOST_SECONDS
     with closing(Transport(address, patience=PATIENCE, ends=ends)) as transport:
         look = _Look(transport)
-        document = _look_at_json(look, "the campaign", address.campaign, ACCEPTED)
+        document = _look_at_json(look, "the campaign", address.campaign, ACCEPTED, FRESH)
         if look.everywhere(NOT_THERE):
             raise CollectorError(f"{address.origin} has no campaign '{address.name}'", status=404)
         _look_at_pages(look, _pages(url, address), published)
         _look_at_files(look, published)
-        listed = _look_at_json(look, "the list of files", "/v1/manifest", ACCEPTED[:1])
+        listed = _look_at_json(look, "the list of files", "/v1/manifest", ACCEPTED[:1], {})
     seen, wrong = _checked(document)
     found = [*_list_differences(listed, published), *look.differences(), *wrong]
     if document is not None and campaign is not None:
@@ -203,16 +234,11 @@ class _Look:
         browser: str,
         accepted: str = ACCEPTED[0],
         fetched: str = "empty",
-        elsewhere: bool = False,
+        way: dict[str, str],
     ) -> bytes | None:
-        """The bytes at a path for a browser, which may come from somebody else's page; None where
-        they cannot be had.
-        """
-        headers = _headers(browser, accepted, fetched)
-        if elsewhere:
-            named = "referer" if fetched == "document" else "origin"
-            headers |= {named: ELSEWHERE, "sec-fetch-site": "cross-site"}
-        answer = self.transport.look(path, headers)
+        """The bytes at a path for a browser that comes by a way; None where they cannot be had."""
+        own = {"origin": self.transport.address.origin} if fetched == "script" else {}
+        answer = self.transport.look(path, _headers(browser, accepted, fetched) | own | way)
         body = _unpacked(answer)
         self.asked[what] += 1
         for message in _wrong(answer, body, expected, sha256):
@@ -244,18 +270,18 @@ def _headers(browser: str, accepted: str, fetched: str) -> dict[str, str]:
     language = {"accept-language": accepted} if accepted else {}
     if browser == "curl":
         return {"user-agent": BROWSERS[browser], "accept": "*/*", **language}
-    page = fetched == "document"
-    return {
+    found = {
+        "connection": "keep-alive",
         "user-agent": BROWSERS[browser],
-        "accept": _PAGE if page else "*/*",
         **language,
-        "accept-encoding": "gzip, deflate, br",
-        **_HINTS.get(browser, {}),
+        "accept-encoding": "gzip, deflate, br" + ", zstd" * ("iPhone" not in browser),
+        **_CHROMIUM.get(browser, {}),
+        **_FETCHED[fetched],
         "sec-fetch-dest": fetched,
-        "sec-fetch-mode": "navigate" if page else "cors",
-        "sec-fetch-site": "none" if page else "same-origin",
-        **({"upgrade-insecure-requests": "1", "sec-fetch-user": "?1"} if page else {}),
     }
+    if browser in _CHROMIUM and fetched == "document":
+        found["accept"] = _CHROMIUM_PAGE
+    return found
 
 
 def _look_at_pages(look: _Look, paths: Iterable[str], published: Published) -> None:
@@ -263,7 +289,7 @@ def _look_at_pages(look: _Look, paths: Iterable[str], published: Published) -> N
     for path in paths:
         asked = parse_qs(urlsplit(path).query).get("lang", [None])[-1]
         for browser in BROWSERS:
-            for accepted, elsewhere in product(ACCEPTED, (False, True)):  # typed, or by a link
+            for accepted, way in product(ACCEPTED, PAGE_WAYS):
                 language = chosen_language(asked, accepted, LANGUAGES)
                 look.at(
                     "the form's page",
@@ -273,7 +299,7 @@ def _look_at_pages(look: _Look, paths: Iterable[str], published: Published) -> N
                     browser=browser,
                     accepted=accepted,
                     fetched="document",
-                    elsewhere=elsewhere,
+                    way=way,
                 )
 
 
@@ -281,32 +307,23 @@ def _look_at_files(look: _Look, published: Published) -> None:
     """Every file, at the address that holds its hash and, for forms in other pages, without it."""
     for name, sha256 in published.files.items():
         kind = kind_of(name)
-        fetched = _FETCHED.get(name[name.rfind(".") :], "empty")
+        fetched = _FETCHED_AS.get(name[name.rfind(".") :], "empty")
         for root, kept in ((root_of(published.digest), True), ("/static/", False)):
-            for browser in BROWSERS:
-                expected = file_headers(kind, kept=kept)
-                look.at(name, f"{root}{name}", expected, sha256, browser=browser, fetched=fetched)
+            path, expected = f"{root}{name}", file_headers(kind, kept=kept)
+            for browser, way in product(BROWSERS, WAYS):
+                look.at(name, path, expected, sha256, browser=browser, fetched=fetched, way=way)
 
 
 def _look_at_json(
-    look: _Look, what: str, path: str, languages: Iterable[str]
+    look: _Look, what: str, path: str, languages: Iterable[str], more: dict[str, str]
 ) -> dict[str, Any] | None:
     """The JSON at a path, the same for everyone; None where there is none."""
     first: bytes | None = None
-    for accepted in languages:
-        for browser in BROWSERS:
-            for elsewhere in (False, True):  # on the server's own page, and on somebody else's
-                sha256 = None if first is None else hashlib.sha256(first).hexdigest()
-                body = look.at(
-                    what,
-                    path,
-                    SHARED,
-                    sha256,
-                    browser=browser,
-                    accepted=accepted,
-                    elsewhere=elsewhere,
-                )
-                first = body if first is None else first
+    for accepted, browser, way in product(languages, BROWSERS, WAYS):
+        sha256 = None if first is None else hashlib.sha256(first).hexdigest()
+        way = more | way
+        body = look.at(what, path, SHARED, sha256, browser=browser, accepted=accepted, way=way)
+        first = body if first is None else first
     if first is None:
         return None
     try:
@@ -370,12 +387,19 @@ def _quoted(text: str) -> str:
 
 def _unpacked(answer: HttpAnswer) -> bytes | None:
     """The bytes of an answer as a browser has them; None where they cannot be unpacked."""
-    coded = [value.strip().lower() for value in _values(answer.headers, "content-encoding")]
-    if coded in ([], ["identity"]):
+    coded = ", ".join(_values(answer.headers, "content-encoding")).strip().lower()
+    if coded in ("", "identity"):
         return answer.body
-    if coded not in (["gzip"], ["x-gzip"], ["deflate"]):
+    if coded in ("br", "zstd"):
+        codec = "brotli" if coded == "br" else coded
+        try:
+            with pa.CompressedInputStream(pa.BufferReader(answer.body), codec) as stream:
+                return bytes(stream.read(MOST_JSON_BYTES + 1))
+        except OSError:
+            return None
+    if coded not in ("gzip", "x-gzip", "deflate"):
         return None
-    unpacking = zlib.decompressobj(zlib.MAX_WBITS + (0 if coded == ["deflate"] else 16))
+    unpacking = zlib.decompressobj(zlib.MAX_WBITS + (0 if coded == "deflate" else 16))
     try:
         body = unpacking.decompress(answer.body, MOST_JSON_BYTES + 1)
     except zlib.error:

@@ -105,15 +105,11 @@ def keep_of(text: Any) -> float | dict[str, float]:
     >>> keep_of("0.4"), keep_of("age=0.2,sex=0.6")
     (0.4, {'age': 0.2, 'sex': 0.6})
     """
-    if isinstance(text, int | float):
-        return float(text)
-    if isinstance(text, Mapping):
-        return {str(name): float(value) for name, value in text.items()}
-    words = each_or_all("--keep", str(text))
+    words = text if isinstance(text, Mapping) else each_or_all("--keep", str(text))
     try:
         if isinstance(words, str):
             return float(words)
-        return {name: float(word) for name, word in words.items()}
+        return {str(name): float(str(word)) for name, word in words.items()}
     except ValueError:
         raise ParameterError(
             f"--keep {text} is not a number", hint="as in --keep 0.4, or --keep age=0.2,sex=0.6"

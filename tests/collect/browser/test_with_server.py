@@ -13,6 +13,7 @@ import pytest
 from tests.collect.browser.collector import Collector
 from tests.collect.browser.scripts import click, console, find, text_of, wait, wait_for_text
 from tests.collect.browser.test_form import WORDS, answer_and_send
+from tests.collect.proxying import Passing, proxied
 from tests.collect.speaking import CAMPAIGN, Speaker, speaking
 
 from sfumato.collect.campaign_file import CampaignFile
@@ -35,6 +36,44 @@ def stored(folder: Path) -> int:
     with sqlite3.connect(folder / "campaign.db") as base:
         (count,) = base.execute("SELECT count(*) FROM report").fetchone()
     return int(count)
+
+
+# What names a version of Chromium, and the language of a person: any server may know them.
+OF_A_VERSION = ("user-agent", "sec-ch-ua", "sec-ch-ua-platform", "accept-language", "host")
+
+
+def test_verify_asks_as_chromium_does(chromium: Any, server: Speaker) -> None:
+    """A header by which a server could tell the two apart is a page of its own for people."""
+    told: list[tuple[str, dict[str, str]]] = []
+    with proxied(server.address) as proxy:
+
+        def noted(passing: Passing) -> Passing:
+            told.append((passing.path, {**passing.asked}))
+            return passing
+
+        proxy.change = noted
+        form = f"{proxy.address}/health"
+        chromium.get(form)
+        wait_for_text(chromium, "Do you smoke?")
+        chromium.refresh()
+        wait_for_text(chromium, "Do you smoke?")
+        chromium.get(f"data:text/html,<a href={form}>Please answer</a>")
+        find(chromium, "a").click()
+        wait_for_text(chromium, "Do you smoke?")
+        by_chromium, told = list(told), []
+        assert verify(form).differences == []
+    for path, asked in by_chromium:
+        by_us = [headers for where, headers in told if where == path]
+        odd = {
+            name: value
+            for name, value in asked.items()
+            if name not in (*OF_A_VERSION, "accept")
+            and value not in {headers.get(name) for headers in by_us}
+        }
+        assert by_us and not odd, (path, odd)
+        kinds = {headers["accept"].replace("image/jxl,", "") for headers in by_us}
+        assert asked["accept"].replace("image/jxl,", "") in kinds
+    assert {path.rpartition("/")[2] for path, _ in by_chromium} >= {"health", "form.css", "form.js"}
 
 
 def test_a_person_answers_and_the_store_holds_the_report(
