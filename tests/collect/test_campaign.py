@@ -95,6 +95,9 @@ WRONG = {
         changed('"gamma-diagonal"', '"gamma-diagonal"\nspread = 1'), "spread", "no parameter"),
     "parameters above the promise": (
         changed('"gamma-diagonal"', '"retention"\nkeep = 0.99'), "keep", "above the promise"),
+    "a parameter of words": (
+        changed('"gamma-diagonal"', '"retention"\nkeep = { smoker = "x" }'), "[mechanism]",
+        "is not a number"),
     "a mechanism nobody can run alone": (
         changed('"gamma-diagonal"', '"permuting"\nkeep = 0.5'), "keep", "permuting"),
     "a question about nothing": (
