@@ -147,6 +147,12 @@ class Channel(ABC):
         """
         return counts
 
+    def variance_truths(self, estimated: Counts) -> Counts:  # of inputs
+        """The true counts at which errors are taken: those estimated, or what goes with
+        `variance_tally`.
+        """
+        return estimated
+
     def inverse_squared(self, counts: Counts) -> Counts:  # outputs -> inputs
         """Σ over reports of (what it contributes to a cell)², for each cell, from the tally.
 

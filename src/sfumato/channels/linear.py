@@ -227,6 +227,14 @@ class LeastSquares:
         beyond = self._weights * (self.shares(counts) - self.design.offset)
         return np.asarray(self.covariance @ self.design.adjoint(beyond))
 
+    @cached_property
+    def expected(self) -> Floats:  # (features,)
+        """The means at which the chances are those that the weights were made for."""
+        return np.asarray(
+            self.covariance
+            @ self.design.adjoint(self._weights * (self.chances - self.design.offset))
+        )
+
     def determines(self, places: NDArray[np.intp], sums: Floats) -> bool:  # (n, m)
         """Whether the reports determine these sums of the means of some features."""
         unknown = self._inverse[1]

@@ -20,14 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels.channel import Counts, Dealt, batched, unbatched
-from sfumato.channels.contrasts import Axes, Floats, Interactions
+from sfumato.channels.contrasts import Axes, Floats, Interactions, independent
 from sfumato.channels.limits import FULL, KEPT, MOST_WORK
 from sfumato.channels.linear import Block, Design, LeastSquares, Response
 from sfumato.errors import Unanswerable
 from sfumato.memory import Recent
 from sfumato.privacy.probability import ONE
-
-PSEUDO_COUNT = 1.0  # per answer, shrinking fitted chances towards uniform
 
 
 @dataclass(frozen=True)
@@ -233,28 +231,49 @@ class System:
             self.design, np.array(shares)[self.rows.pool_of_row], self.design.offset
         )
 
-    def solved(self, tally: Floats) -> LeastSquares:  # (questions, answers)
-        """The least squares of a tally: weights from equal cells first, then from what
-        they give.
+    def solved(
+        self, tally: Floats, like: LeastSquares | None = None
+    ) -> LeastSquares:  # (questions, answers)
+        """The least squares of a tally, weighted by the chances that a first fit with equal cells
+        gives once it is smoothed; `like` is that of more people, of whom these are some.
         """
-        return self._solved.get(tally.tobytes(), lambda: self._solve(self.gathered(tally)))
+        key = tally.tobytes() if like is None else tally.tobytes() + like.expected.tobytes()
+        return self._solved.get(key, lambda: self._solve(self.gathered(tally), like))
 
-    def _solve(self, counts: Floats) -> LeastSquares:  # (rows,)
+    def _solve(self, counts: Floats, like: LeastSquares | None) -> LeastSquares:  # (rows,)
         first = LeastSquares(self.design, self.summed(counts), self.design.offset)
-        chances = self._shrunk(self.design.chances(first.means(counts)), first.people)
-        return replace(first, chances=chances)
+        means = self._smoothed(first, counts, None if like is None else like.expected)
+        return replace(first, chances=self._possible(self.design.chances(means)))
 
-    def _shrunk(self, chances: Floats, people: Floats) -> Floats:  # (rows,) each
-        """Estimated chances made possible: at least what pure chance gives a row, at most what
-        certainty does, and the nearer to equal cells the fewer people were asked. Answers that
-        hardly anyone gave would else have hardly any error.
+    def _smoothed(self, fit: LeastSquares, counts: Floats, like: Floats | None) -> Floats:
+        """The means of a fit, those of each interaction drawn to what others let one expect by as
+        much as its noise is of its distance from that (James and Stein 1961, positive part).
+
+        That is `like` where it is given; else nothing for a column alone, and of several columns
+        what they have together when independent, which is the product of their own. Where reports
+        are few, weights that follow every count take noise for knowledge.
         """
-        least = np.array([response.base for response in self._responses])[self.rows.pool_of_row]
-        gain = np.array([response.gain for response in self._responses])[self.rows.pool_of_row]
-        bounded = np.clip(chances, least, least + gain)
-        bounded /= self.summed(bounded)
-        equal = PSEUDO_COUNT * self.rows.sizes[self.rows.pool_of_row]
-        return (people * bounded + equal * self.design.offset) / (people + equal)
+        means, noise = fit.means(counts), np.diag(fit.covariance)
+        for axes in self.interactions.sets:
+            places = self.interactions.places(axes)
+            if like is not None:
+                expected = like[places]
+            else:
+                alone = [means[self.interactions.places((axis,))] for axis in axes]
+                expected = independent(alone).ravel() if len(axes) > 1 else np.zeros(len(places))
+            beyond = means[places] - expected
+            size = max(float(beyond @ beyond), 1e-300)
+            means[places] = expected + max(0.0, 1 - float(noise[places].sum()) / size) * beyond
+        return means
+
+    def _possible(self, chances: Floats) -> Floats:  # (rows,)
+        """Chances of answers base + gain·p, with the shares p cut at 0 and scaled to sum to 1."""
+        least, gain = (
+            np.array([getattr(each, name) for each in self._responses])[self.rows.pool_of_row]
+            for name in ("base", "gain")
+        )
+        shares = np.maximum(chances - least, 0.0) / gain
+        return np.asarray(least + gain * shares / self.summed(shares))
 
 
 def _cells_within(question: Question, axes: Axes, shape: tuple[int, ...]) -> NDArray[np.intp]:
@@ -372,7 +391,10 @@ class Questions(Dealt):
             )
         if self.tally is None:
             return [self.system.planned] * math.prod(self.public_shape)
-        return [self.system.solved(part) for part in self.tally]
+        if len(self.tally) == 1:
+            return [self.system.solved(self.tally[0])]
+        together = self.system.solved(self.tally.sum(axis=0))
+        return [self.system.solved(part, together) for part in self.tally]
 
     @cached_property
     def _people(self) -> Floats:  # (public cells, questions)
@@ -451,28 +473,16 @@ class Questions(Dealt):
         """How the estimates of w·x move with one more report of each kind.
 
         The people of each question divide its counts, so only how an answer differs from the mean
-        of its question moves an estimate; beside that each report is one more person.
-        """
-        system, solution, (places, sums, _) = self.system, self._solutions[place], self._sums
-        influence = solution.influence(places, sums @ weights)
-        people = float(self._people[place].sum()) or 1.0
-        each = np.maximum(solution.people, 1e-300) / people
-        rows, mean = self._at(place)
-        pool, row_of = system.rows.pool_of_row, system.rows.row_of.ravel()
-        means = np.zeros((len(system.rows.sizes), influence.shape[1]))
-        np.add.at(means, pool, influence * rows[:, None])
-        moved = (influence - means[pool]) / each[:, None]
-        return np.where(row_of[:, None] >= 0, moved[row_of], 0.0) + mean @ weights
-
-    def _at(self, place: int) -> tuple[Floats, Floats]:  # (rows,), (asked cells,)
-        """The share of its pool that each row has, and of all people each asked cell, as
-        estimated.
+        of its question moves an estimate, and that mean is 0; beside that each report is one more
+        person.
         """
         system, solution, (places, sums, even) = self.system, self._solutions[place], self._sums
-        if self.tally is None:
-            return system.design.offset, even
-        counts = system.gathered(self.tally[place])
-        return solution.shares(counts), even + solution.means(counts)[places] @ sums
+        influence = solution.influence(places, sums @ weights)
+        people = float(self._people[place].sum()) or 1.0
+        moved = influence / (np.maximum(solution.people, 1e-300) / people)[:, None]
+        row_of = system.rows.row_of.ravel()
+        shares = even + solution.expected[places] @ sums
+        return np.where(row_of[:, None] >= 0, moved[row_of], 0.0) + shares @ weights
 
     def variance_tally(self, counts: Counts) -> Counts:
         if self.tally is None:
@@ -484,6 +494,13 @@ class Questions(Dealt):
             asked = table[place].sum(axis=1, keepdims=True)
             table[place] = np.where(known, asked * chances, table[place])
         return table.reshape(self.outputs)
+
+    def variance_truths(self, estimated: Counts) -> Counts:
+        if self.tally is None:
+            return estimated
+        places, sums, even = self._sums
+        shares = np.stack([even + each.expected[places] @ sums for each in self._solutions])
+        return (self._people.sum(axis=1, keepdims=True) * shares).reshape(self.inputs)
 
     def inverse_squared(self, counts: Counts) -> Counts:
         table = self._entries(counts)

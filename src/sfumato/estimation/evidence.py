@@ -172,11 +172,16 @@ class CountEvidence(Evidence):
         return np.asarray(self.settled.variance_tally(self.counts))
 
     @cached_property
+    def _variance_truths(self) -> NDArray[Any]:
+        """The true counts that go with them."""
+        return np.asarray(self.settled.variance_truths(self.estimated))
+
+    @cached_property
     def cell_variances(self) -> NDArray[Any]:
         if not self._known_laws:
             return _one_by_one(self)
         # The same in closed form: (A⁻¹)² ŷ, entry by entry, less Aᵀg = w.
-        found = self.settled.inverse_squared(self._variance_tally) - self.estimated
+        found = self.settled.inverse_squared(self._variance_tally) - self._variance_truths
         peopled = np.broadcast_to(self._alike > 0, found.shape)  # else nobody is known to be there
         lost = np.flatnonzero((found <= NEGLIGIBLE * self._people) & peopled)
         return self._floored(found, lost, lambda some: _units(found.shape, some))
@@ -216,7 +221,7 @@ class CountEvidence(Evidence):
             weights = [(first, left), (second, right)]
             expected = [w if self._known_laws else self.settled.adjoint(g) for w, g in weights]
             raw = product(self._variance_tally, left, right)
-            return np.asarray(raw - product(self.estimated, *expected))
+            return np.asarray(raw - product(self._variance_truths, *expected))
         seen = product(self._excess, first, second)
         if product is paired:
             scattered = scatter(self.settled, left, right)
