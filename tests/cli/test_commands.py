@@ -118,6 +118,12 @@ def test_copies_compose(folder):
     assert "3 reports of each of 500 records" in run("describe p.csv").stdout
 
 
+def test_the_promise_of_one_report_is_rounded_up(folder):
+    run("perturb s.csv -o p.csv --schema s.toml --mechanism gamma-diagonal --gamma 3.0003 "
+        "--copies 2")  # fmt: skip
+    assert "of one report alone: gamma 3.001" in run("describe p.csv").stdout
+
+
 def test_a_seed_repeats_and_secure_randomness_does_not(folder):
     for name, seed in (("a", "--seed 5"), ("b", "--seed 5"), ("c", ""), ("d", "")):
         run(

@@ -140,7 +140,8 @@ def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
         shown.append(("questions", _questions(asked)))
     shown.append(("guarantee", _guarantee(summary["gamma"], summary["epsilon"])))
     if copies > 1:
-        shown.append(("", f"of one report alone: gamma {_number(summary['gamma_per_copy'])}"))
+        one = summary["gamma_per_copy"]
+        shown.append(("", f"of one report alone: gamma {_number(one and upwards(one))}"))
     shown.append(("promises", summary["promises"]))
     if summary["condition"]:
         shown.append(("condition", _number(summary["condition"])))

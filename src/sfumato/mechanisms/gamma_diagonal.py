@@ -18,7 +18,7 @@ from sfumato.errors import ParameterError, SchemaError
 from sfumato.mechanisms.base import Mechanism, by_parameters, check_kept
 from sfumato.mechanisms.parameters import Option, fraction, number
 from sfumato.mechanisms.steps import Diagonal, Diagonal64, Spread, Step
-from sfumato.printable import percent
+from sfumato.printable import percent, upwards
 from sfumato.privacy.guarantee import Gamma, Guarantee
 from sfumato.privacy.probability import ONE
 
@@ -182,7 +182,7 @@ class RandomizedGamma(Mechanism):
         return (
             "drawing r adds nothing against someone who knows its distribution: to them the "
             "mixture is the gamma-diagonal matrix, "
-            f"and the promise is gamma {float(self.gamma):.4g}, no better",
+            f"and the promise is gamma {upwards(self.gamma):.4g}, no better",
             "were a client's r to become known, the promise to that client could be as weak as "
             f"{self.revealed}",
             "someone who does not know r can place the posterior of a 5 % prior only between "

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sfumato.arguments import checked
 from sfumato.domain import Codes, Distinct
 from sfumato.errors import ParameterError
-from sfumato.printable import percent
+from sfumato.printable import percent, upwards
 from sfumato.privacy.guarantee import Gamma, Guarantee, rounded_up
 from sfumato.privacy.probability import check_number
 from sfumato.progress import Progress, silent
@@ -104,7 +104,7 @@ class PramReport(Record):
         return View(
             f"Risk: {self.column}{where}",
             facts=[
-                ("gamma", f"{self.gamma:.6g}"),
+                ("gamma", f"{upwards(self.gamma, 6):.6g}"),
                 ("an intruder is right about", guessed),
                 ("surest shown value", surest),
             ],
