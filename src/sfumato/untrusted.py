@@ -365,7 +365,8 @@ def has_tables(connection: sqlite3.Connection, schema: str) -> bool:
 
     def made(connection: sqlite3.Connection) -> set[tuple[str, str]]:
         ours = "sql IS NOT NULL AND name NOT LIKE 'sqlite~_%' ESCAPE '~'"
-        return set(connection.execute(f"SELECT type, sql FROM sqlite_master WHERE {ours}"))
+        statement = f"SELECT type, sql FROM sqlite_master WHERE {ours}"
+        return set(connection.execute(statement).fetchall())
 
     with closing(sqlite3.connect(":memory:")) as empty:
         empty.executescript(schema)

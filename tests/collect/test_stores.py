@@ -129,7 +129,7 @@ def test_an_id_that_no_report_has_had_is_remembered_for_a_while(opened, number, 
     today = utc_today()
 
     def on(day: date) -> None:
-        for place in ("store", "sqlite_store", "postgres_store"):
+        for place in ("store", "sqlite_store"):
             monkeypatch.setattr(f"sfumato.collect.store.{place}.utc_today", lambda: day)
 
     add(store, number, (given, b"\0\0"))
@@ -150,7 +150,7 @@ def test_a_clock_that_ran_ahead_keeps_nothing_for_ever(opened, number, monkeypat
     today = utc_today()
     for day, remembered in ((3650, True), (0, True), (14, True), (16, False)):
         moved = today + timedelta(day)
-        for place in ("store", "sqlite_store", "postgres_store"):
+        for place in ("store", "sqlite_store"):
             monkeypatch.setattr(f"sfumato.collect.store.{place}.utc_today", lambda day=moved: day)
         if day == 3650:
             store.write(Work(withdrawals=[(number, never)]))
@@ -161,8 +161,7 @@ def test_a_clock_that_ran_ahead_keeps_nothing_for_ever(opened, number, monkeypat
 def test_made_up_ids_are_bounded_in_number_and_push_out_no_other_campaigns(
     opened, number, tmp_path, monkeypatch
 ):
-    for place in ("sqlite_store", "postgres_store"):
-        monkeypatch.setattr(f"sfumato.collect.store.{place}.MOST_UNSEEN", 100)
+    monkeypatch.setattr("sfumato.collect.store.store.MOST_UNSEEN", 100)
     path = tmp_path / "other.toml"
     path.write_text(CAMPAIGN.replace('"health"', '"other"'))
     store, theirs, given = opened(), [key() for _ in range(50)], key()

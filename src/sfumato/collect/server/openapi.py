@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -22,19 +22,6 @@ from sfumato.collect.server.wire import (
     Withdrawn,
 )
 
-_TYPES: tuple[Any, ...] = (
-    CampaignDocument,
-    Failure,
-    Figures,
-    Health,
-    PublishedFiles,
-    Receipts,
-    ReceiptsAsked,
-    ReportBatch,
-    Taken,
-    Withdrawal,
-    Withdrawn,
-)
 _NAME = {
     "name": "name",
     "in": "path",
@@ -55,14 +42,59 @@ _WORDS = {
     422: "not the shape that is asked for",
     429: "too many; see Retry-After",
     431: "headers over 8 KB",
-    503: "the store takes nothing now; see Retry-After",
+    503: "the store cannot be used now; see Retry-After",
 }
+
+
+class Call(NamedTuple):
+    """What may be asked at an address: the method, what it answers (one of our types, or the type
+    of a file), how it may fail, what is sent, and whether that takes a token.
+    """
+
+    address: str
+    method: str
+    words: str
+    reply: Any
+    failures: tuple[int, ...] = ()
+    body: Any = None
+    secret: bool = False
+    query: tuple[Any, ...] = ()
+
+
+_JSON = "application/json"
+_TAKING = (400, 404, 408, 413, 415, 422, 429, 431, 503)
+_SEEN = (403, 404, 503)
+_START = "/v1/campaigns/{name}"
+_FORMAT = {"name": "format", "in": "query", "schema": {"type": "string", "enum": ["parquet"]}}
+CALLS = (
+    Call(_START, "get", "A campaign", CampaignDocument, (404,)),
+    Call(f"{_START}/reports", "post", "Send reports", Taken, (*_TAKING, 409, 410), ReportBatch),
+    Call(f"{_START}/receipts", "post", "Are they stored?", Receipts, _TAKING, ReceiptsAsked),
+    Call(f"{_START}/withdrawals", "post", "Take a report back", Withdrawn, _TAKING, Withdrawal),
+    Call(f"{_START}/figures", "get", "The figures", Figures, _SEEN, secret=True),
+    Call(
+        f"{_START}/export",
+        "get",
+        "All reports, in the order of their ids, without them",
+        "application/vnd.apache.parquet",
+        (*_SEEN, 422),
+        secret=True,
+        query=(_FORMAT,),
+    ),
+    Call("/v1/manifest", "get", "Hashes of the files served", PublishedFiles),
+    Call("/v1/openapi.json", "get", "This document", _JSON),
+    Call("/healthz", "get", "Does the server live?", Health),
+    Call("/readyz", "get", "Does it take reports?", Health, (503,)),
+    Call("/metrics", "get", "Counts", "text/plain", (403,), secret=True),
+)
 
 
 @cache
 def document() -> dict[str, Any]:
     """The whole API, as OpenAPI 3.1."""
-    _, schemas = msgspec.json.schema_components(_TYPES, ref_template="#/components/schemas/{name}")
+    types = dict.fromkeys(each for call in CALLS for each in (call.reply, call.body))
+    ours = [Failure, *(each for each in types if isinstance(each, type))]
+    _, schemas = msgspec.json.schema_components(ours, ref_template="#/components/schemas/{name}")
     return {
         "openapi": "3.1.0",
         "info": {
@@ -71,7 +103,7 @@ def document() -> dict[str, Any]:
             "description": "Takes blurred answers, and shows what the crowd says.",
             "license": {"name": "MIT", "identifier": "MIT"},
         },
-        "paths": _paths(),
+        "paths": {call.address: {call.method: _described(call)} for call in CALLS},
         "components": {
             "schemas": schemas,
             "securitySchemes": {
@@ -82,84 +114,25 @@ def document() -> dict[str, Any]:
     }
 
 
-def _paths() -> dict[str, Any]:
-    start = "/v1/campaigns/{name}"
-    taking = (400, 404, 408, 413, 415, 422, 429, 431, 503)
-    return {
-        start: {"get": _call("A campaign", CampaignDocument, (404,), named=True)},
-        f"{start}/reports": {
-            "post": _call("Send reports", Taken, (*taking, 409, 410), body=ReportBatch, named=True)
-        },
-        f"{start}/receipts": {
-            "post": _call("Are they stored?", Receipts, taking, body=ReceiptsAsked, named=True)
-        },
-        f"{start}/withdrawals": {
-            "post": _call("Take a report back", Withdrawn, taking, body=Withdrawal, named=True)
-        },
-        f"{start}/figures": {
-            "get": _call("The figures", Figures, (403, 404), named=True, secret=True)
-        },
-        f"{start}/export": {"get": _export()},
-        "/v1/manifest": {"get": _call("Hashes of the files served", PublishedFiles)},
-        "/v1/openapi.json": {"get": _plain("This document", "application/json")},
-        "/healthz": {"get": _call("Does the server live?", Health)},
-        "/readyz": {"get": _call("Does it take reports?", Health, (503,))},
-        "/metrics": {"get": _plain("Counts", "text/plain", (403,), secret=True)},
-    }
-
-
-def _call(
-    words: str,
-    reply: Any,
-    failures: tuple[int, ...] = (),
-    *,
-    body: Any = None,
-    named: bool = False,
-    secret: bool = False,
-) -> dict[str, Any]:
-    found = _plain(words, "application/json", failures, named=named, secret=secret)
-    found["responses"]["200"]["content"]["application/json"] = {"schema": _reference(reply)}
-    if body is not None:
-        content = {"application/json": {"schema": _reference(body)}}
+def _described(call: Call) -> dict[str, Any]:
+    kind, schema = (
+        (call.reply, {}) if isinstance(call.reply, str) else (_JSON, _reference(call.reply))
+    )
+    answer = {"description": call.words, "content": {kind: {"schema": schema}}}
+    failures = {str(status): _failure(status) for status in call.failures}
+    found: dict[str, Any] = {"summary": call.words, "responses": {"200": answer} | failures}
+    if "{name}" in call.address:
+        found["parameters"] = [_NAME, *call.query]
+    if call.secret:
+        found["security"] = [{"bearer": []}, {"basic": []}, {}]
+    if call.body is not None:
+        content = {_JSON: {"schema": _reference(call.body)}}
         found["requestBody"] = {"required": True, "content": content}
     return found
 
 
-def _plain(
-    words: str,
-    kind: str,
-    failures: tuple[int, ...] = (),
-    *,
-    named: bool = False,
-    secret: bool = False,
-) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "summary": words,
-        "responses": {"200": {"description": words, "content": {kind: {"schema": {}}}}}
-        | {str(status): _failure(status) for status in failures},
-    }
-    if named:
-        found["parameters"] = [_NAME]
-    if secret:
-        found["security"] = [{"bearer": []}, {"basic": []}, {}]
-    return found
-
-
-def _export() -> dict[str, Any]:
-    found = _plain(
-        "All reports, in the order of their ids, without them",
-        "application/vnd.apache.parquet",
-        (403, 404, 422, 503),
-        named=True,
-        secret=True,
-    )
-    choice = {"name": "format", "in": "query", "schema": {"type": "string", "enum": ["parquet"]}}
-    found["parameters"] = [_NAME, choice]
-    return found
-
-
 def _failure(status: int) -> dict[str, Any]:
-    content = {"application/json": {"schema": _reference(Failure)}}
+    content = {_JSON: {"schema": _reference(Failure)}}
     found: dict[str, Any] = {"description": _WORDS[status], "content": content}
     if status in (429, 503):
         found["headers"] = {"Retry-After": {"schema": {"type": "integer", "minimum": 1}}}

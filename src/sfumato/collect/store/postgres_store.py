@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.collect.store.store import (
     CONFLICT,
-    MOST_UNSEEN,
     VERSION,
     WITHDRAWN,
     Added,
@@ -24,8 +23,6 @@ from sfumato.collect.store.store import (
     SqlStore,
     Work,
     tallied,
-    unseen_since,
-    utc_today,
 )
 from sfumato.engines.postgres import PostgresDatabase
 from sfumato.errors import ServerError, StoreError
@@ -93,6 +90,7 @@ class PostgresStore(SqlStore):
     """A database that several workers share; each has its own connections."""
 
     shared = True
+    meta, octets = "sfumato_meta", "bytea"
 
     def __init__(self, address: str, where: str) -> None:
         self.where = where
@@ -100,7 +98,6 @@ class PostgresStore(SqlStore):
         self._lock, self._read_lock = threading.Lock(), threading.Lock()
         self._writing: Connection[Any] | None = None
         self._reading: Connection[Any] | None = None
-        self._new_unseen = 0  # since some were last forgotten
 
     @classmethod
     def open(cls, address: str, *, create: bool = False) -> PostgresStore:
@@ -146,16 +143,12 @@ class PostgresStore(SqlStore):
 
     # Reports.
 
-    def write(self, work: Work) -> Done:
+    def _written(self, work: Work) -> Done:
         with self._transaction() as cursor:
             self._settle_order(cursor, work)
             added = [self._add(cursor, batch) for batch in work.adds]
             gone = [self._withdraw(cursor, *each) for each in work.withdrawals]
             self._count_day(cursor, tallied(work, added, gone))
-        self._new_unseen += gone.count(None)
-        if self._new_unseen > MOST_UNSEEN // 10:
-            with suppress(StoreError), self._transaction() as cursor:  # `tidy` tries again
-                self._forget_unseen(cursor)
         return Done(added, gone)
 
     def _settle_order(self, cursor: Cursor[Any], work: Work) -> None:
@@ -207,44 +200,6 @@ class PostgresStore(SqlStore):
             else:
                 repeated += 1
         return Added(bodies, repeated, refused)
-
-    def _withdraw(self, cursor: Cursor[Any], campaign: int, identity: bytes) -> bytes | None:
-        cursor.execute(
-            "DELETE FROM report WHERE campaign = %s AND id = %s RETURNING body",
-            (campaign, identity),
-        )
-        found = cursor.fetchone()
-        if found is None:
-            cursor.execute(
-                "INSERT INTO unseen SELECT %(n)s, %(id)s, %(day)s WHERE NOT EXISTS (SELECT 1 FROM"
-                " withdrawn WHERE campaign = %(n)s AND id = %(id)s) ON CONFLICT DO NOTHING",
-                {"n": campaign, "id": identity, "day": utc_today()},
-            )
-            return None
-        cursor.execute(
-            "INSERT INTO withdrawn VALUES (%s, %s) ON CONFLICT DO NOTHING", (campaign, identity)
-        )
-        return bytes(found[0])
-
-    def _forget_unseen(self, cursor: Cursor[Any]) -> None:
-        """Forget ids that no report has had: old ones, and where there are too many, any of them,
-        the older first. What a clock that ran ahead has dated is of today.
-        """
-        cursor.execute("UPDATE unseen SET day = %(now)s WHERE day > %(now)s", {"now": utc_today()})
-        cursor.execute(
-            "DELETE FROM unseen USING (SELECT *, row_number() OVER (PARTITION BY campaign"
-            " ORDER BY day DESC, random()) AS place FROM unseen) AS u WHERE (u.day < %s OR"
-            " u.place > %s) AND unseen.campaign = u.campaign AND unseen.id = u.id",
-            (unseen_since(), MOST_UNSEEN),
-        )
-        self._new_unseen = 0
-
-    def probe(self) -> None:
-        with self._transaction() as cursor:
-            cursor.execute(
-                "INSERT INTO sfumato_meta VALUES ('probe', '1') ON CONFLICT (key) DO UPDATE"
-                " SET value = (1 - sfumato_meta.value::integer)::text"
-            )
 
     def receipts(self, campaign: int, ids: Sequence[bytes]) -> list[Receipt]:
         found = self._rows(

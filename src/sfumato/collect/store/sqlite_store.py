@@ -14,7 +14,6 @@ from typing import IO, Any
 
 from sfumato.collect.store.store import (
     CONFLICT,
-    MOST_UNSEEN,
     VERSION,
     WITHDRAWN,
     Added,
@@ -24,7 +23,6 @@ from sfumato.collect.store.store import (
     SqlStore,
     Work,
     tallied,
-    unseen_since,
     utc_today,
 )
 from sfumato.errors import FileError, StoreError
@@ -64,6 +62,7 @@ class SqliteStore(SqlStore):
     """
 
     shared = False
+    meta, octets = "meta", "BLOB"
 
     def __init__(self, path: Path, connection: sqlite3.Connection, connect: Connect) -> None:
         self.path = path
@@ -80,8 +79,7 @@ class SqliteStore(SqlStore):
                 "SELECT campaign, id FROM withdrawn UNION ALL SELECT campaign, id FROM unseen"
             )
         }
-        self._new_unseen = 0  # since some were last forgotten, on this day
-        self._forgotten = date.min
+        self._forgotten = date.min  # the day on which some were last forgotten
 
     @classmethod
     def open(
@@ -115,20 +113,14 @@ class SqliteStore(SqlStore):
 
     # Reports.
 
-    def write(self, work: Work) -> Done:
-        done = self._written(work, self._add_new)
-        if done is None:
-            done = self._written(work, self._add_some)
+    def _written(self, work: Work) -> Done:
+        done = self._transacted(work, self._add_new) or self._transacted(work, self._add_some)
         assert done is not None
         self._withdrawn.update(work.withdrawals)
         self._changed = True
-        self._new_unseen += done.withdrawn.count(None)
-        if self._new_unseen > MOST_UNSEEN // 10:
-            with suppress(StoreError):  # the work itself is done; `tidy` tries again
-                self._forget_unseen()
         return done
 
-    def _written(
+    def _transacted(
         self, work: Work, add: Callable[[sqlite3.Cursor, Sequence[Batch]], list[Added]]
     ) -> Done | None:
         """One transaction; None where an id was known, so that the quick way does not do."""
@@ -181,51 +173,17 @@ class SqliteStore(SqlStore):
         cursor.executemany("INSERT INTO report VALUES (?, ?, ?)", rows)
         return results
 
-    def _body(self, cursor: sqlite3.Cursor, key: tuple[int, bytes]) -> bytes | None:
-        found = cursor.execute(
-            "SELECT CAST(body AS BLOB) FROM report WHERE campaign = ? AND id = ?", key
-        ).fetchone()
-        return None if found is None else found[0]
-
-    def _withdraw(self, cursor: sqlite3.Cursor, campaign: int, identity: bytes) -> bytes | None:
-        key = (campaign, identity)
-        body = self._body(cursor, key)
-        if body is None:
-            cursor.execute(
-                "INSERT OR IGNORE INTO unseen SELECT ?, ?, ? WHERE NOT EXISTS"
-                " (SELECT 1 FROM withdrawn WHERE campaign = ? AND id = ?)",
-                (*key, utc_today().isoformat(), *key),
-            )
-        else:
-            cursor.execute("DELETE FROM report WHERE campaign = ? AND id = ?", key)
-            cursor.execute("INSERT OR IGNORE INTO withdrawn VALUES (?, ?)", key)
-        return body
-
-    def _forget_unseen(self) -> None:
-        """Forget ids that no report has had: old ones, and where there are too many, any of them,
-        the older first. What a clock that ran ahead has dated is of today.
-        """
-        today = utc_today().isoformat()
+    def _forget(self) -> None:
         with self._transaction() as cursor:
-            cursor.execute("UPDATE unseen SET day = ? WHERE day > ?", (today, today))
-            gone = cursor.execute(
-                "SELECT campaign, id FROM (SELECT *, row_number() OVER (PARTITION BY campaign"
-                " ORDER BY day DESC, random()) AS place FROM unseen) WHERE day < ? OR place > ?",
-                (unseen_since().isoformat(), MOST_UNSEEN),
-            ).fetchall()
-            cursor.executemany("DELETE FROM unseen WHERE campaign = ? AND id = ?", gone)
+            gone = self._forget_unseen(cursor)
         self._withdrawn.difference_update(gone)
-        self._new_unseen, self._forgotten = 0, utc_today()
+        self._forgotten = utc_today()
 
     def probe(self) -> None:
         # What a failed flush left in the log may look committed to whoever opens the file next, so
         # it is moved into the database, which writes and flushes it anew.
         self._move_log(PATIENCE)
-        with self._transaction() as cursor:
-            cursor.execute(
-                "INSERT INTO meta VALUES ('probe', '1') ON CONFLICT(key) DO UPDATE SET value ="
-                " 1 - value"
-            )
+        super().probe()
 
     def receipts(self, campaign: int, ids: Sequence[bytes]) -> list[Receipt]:
         return [self._receipt((campaign, identity)) for identity in ids]
@@ -258,7 +216,7 @@ class SqliteStore(SqlStore):
     def tidy(self) -> None:
         """Write every page anew: cells stand in a page in the order in which they came."""
         if self._new_unseen or self._forgotten != utc_today():
-            self._forget_unseen()
+            self._forget()
         with self._lock, _store_errors(self.where):
             if self._changed:
                 self._writing.execute("VACUUM")

@@ -15,7 +15,7 @@ import json
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Literal, NamedTuple, Protocol
@@ -170,6 +170,9 @@ class SqlStore(ABC):
     """What the stores say in the same SQL, in which `?` stands for a value."""
 
     where: str
+    meta: str  # the table of what is said of the store itself
+    octets: str  # the type of bytes
+    _new_unseen = 0  # since some were last forgotten
 
     @abstractmethod
     def _transaction(self) -> AbstractContextManager[Any]:
@@ -236,6 +239,70 @@ class SqlStore(ABC):
     def rounds(self, name: str) -> list[int]:
         statement = "SELECT number FROM campaign WHERE name = ? ORDER BY round DESC"
         return [number for (number,) in self._rows(statement, (name,))]
+
+    def write(self, work: Work) -> Done:
+        done = self._written(work)
+        self._new_unseen += done.withdrawn.count(None)
+        if self._new_unseen > MOST_UNSEEN // 10:
+            with suppress(StoreError):  # the work itself is done; `tidy` tries again
+                self._forget()
+        return done
+
+    @abstractmethod
+    def _written(self, work: Work) -> Done:
+        """As `Store.write`."""
+
+    def _body(self, cursor: Any, key: tuple[int, bytes]) -> bytes | None:
+        found = self._do(
+            cursor,
+            f"SELECT CAST(body AS {self.octets}) FROM report WHERE campaign = ? AND id = ?",
+            key,
+        ).fetchone()
+        return None if found is None else bytes(found[0])
+
+    def _withdraw(self, cursor: Any, campaign: int, identity: bytes) -> bytes | None:
+        """Take a report back; an id that none has, now or before, is remembered for a while."""
+        key = (campaign, identity)
+        body = self._body(cursor, key)
+        if body is not None:
+            self._do(cursor, "DELETE FROM report WHERE campaign = ? AND id = ?", key)
+            self._do(cursor, "INSERT INTO withdrawn VALUES (?, ?) ON CONFLICT DO NOTHING", key)
+        elif not self._do(
+            cursor, "SELECT 1 FROM withdrawn WHERE campaign = ? AND id = ?", key
+        ).fetchone():
+            values = (*key, utc_today().isoformat())
+            self._do(cursor, "INSERT INTO unseen VALUES (?, ?, ?) ON CONFLICT DO NOTHING", values)
+        return body
+
+    def _forget(self) -> None:
+        with self._transaction() as cursor:
+            self._forget_unseen(cursor)
+
+    def _forget_unseen(self, cursor: Any) -> list[Any]:
+        """Forget ids that no report has had, and which: old ones, and where there are too many, any
+        of them, the older first. What a clock that ran ahead has dated is of today.
+        """
+        today = utc_today().isoformat()
+        self._do(cursor, "UPDATE unseen SET day = ? WHERE day > ?", (today, today))
+        gone = self._do(
+            cursor,
+            "SELECT campaign, id FROM (SELECT *, row_number() OVER (PARTITION BY campaign"
+            " ORDER BY day DESC, random()) AS place FROM unseen) AS u WHERE day < ? OR place > ?",
+            (unseen_since().isoformat(), MOST_UNSEEN),
+        ).fetchall()
+        for key in gone:
+            self._do(cursor, "DELETE FROM unseen WHERE campaign = ? AND id = ?", key)
+        self._new_unseen = 0
+        return list(gone)
+
+    def probe(self) -> None:
+        with self._transaction() as cursor:
+            self._do(
+                cursor,
+                f"INSERT INTO {self.meta} VALUES ('probe', '1') ON CONFLICT (key) DO UPDATE SET"
+                f" value = CASE {self.meta}.value WHEN '1' THEN '0' ELSE '1' END",
+                (),
+            )
 
     def _count_day(self, cursor: Any, totals: Mapping[tuple[int, str], int]) -> None:
         day = utc_today().isoformat()
