@@ -13,7 +13,8 @@ from tests.mechanisms.added.sampled import Sampled
 from sfumato.channels import Dense, Distribution, Product, Retain
 from sfumato.channels.channel import has_known_laws
 from sfumato.channels.conditioning import condition
-from sfumato.errors import ParameterError
+from sfumato.channels.unary_bits import Unary
+from sfumato.errors import ParameterError, Unanswerable
 
 Shape = tuple[int, ...]
 
@@ -153,3 +154,29 @@ def test_a_factor_that_deals_questions_squares_a_batch() -> None:
     inverse = channel.solve(np.eye(counts.size).reshape(*channel.outputs, -1))
     expected = (np.asarray(inverse) ** 2 * counts.ravel()).sum(axis=-1)
     np.testing.assert_allclose(channel.inverse_squared(counts), expected)
+
+
+def test_weights_that_are_products_have_the_moments_of_all_bits_together() -> None:
+    """Conditions joined by AND need no table of every pair of bits, whatever else is asked with
+    them.
+    """
+    rng = np.random.default_rng(3)
+    sizes = (2, 3, 4)
+    factors = [Unary(rng.uniform(0.5, 0.9, size), rng.uniform(0.6, 0.9, size)) for size in sizes]
+    channel = Product.of(*factors)
+    lines = [rng.normal(size=size + 1) for size in sizes]
+    joined = np.einsum("i,j,k->ijk", *lines)
+    other = rng.normal(size=channel.outputs)
+    every = channel.moments(np.eye(24).reshape(*sizes, 24))
+    for weights in (joined, np.stack([joined, -2 * joined], axis=-1), other):
+        flat = weights.reshape(60, -1)
+        slow = np.einsum("in,iju,jn->un", flat, every, flat)
+        close(channel.second_moment(weights, weights).reshape(24, -1), slow)
+
+
+def test_moments_that_would_fill_the_memory_are_refused_with_their_number() -> None:
+    bits = Unary(np.full(40, 0.7), np.full(40, 0.6))
+    channel = Product.of(bits, bits, bits)
+    weights = np.random.default_rng(0).normal(size=channel.outputs)
+    with pytest.raises(Unanswerable, match="over 3 columns needs 4,410,944,000 numbers"):
+        channel.second_moment(weights, weights)

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sfumato.channels.linear import Design, LeastSquares, plain_variance
+from sfumato.channels.linear import Design, LeastSquares, plain_variance, singular_inverse
 from sfumato.channels.questionnaire_channel import Question, Questions, System
 from sfumato.domain import Category, Domain
 from sfumato.errors import Unanswerable
@@ -330,3 +330,16 @@ def test_a_design_of_small_blocks_is_one_block(monkeypatch: pytest.MonkeyPatch) 
     slopes = rng.normal(size=(together.size, 2))
     expected = together.information(rows) @ slopes
     np.testing.assert_allclose(apart.carried(rows, slopes), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("unknown", [1, 4, 12])
+def test_what_reports_do_not_determine_is_found_by_pivoting(unknown: int) -> None:
+    rng = np.random.default_rng(unknown)
+    rows = rng.normal(size=(12 - unknown, 12)) * np.exp(3 * rng.normal(size=(12 - unknown, 1)))
+    matrix = rows.T @ rows
+    inverse, null = singular_inverse(matrix)
+    assert null.shape == (12, unknown)
+    assert null.T @ null == pytest.approx(np.eye(unknown))
+    assert np.abs(matrix @ null).max(initial=0) < 1e-9 * max(1.0, np.abs(matrix).max())
+    slow = np.linalg.pinv(matrix, rcond=1e-12, hermitian=True)
+    assert np.abs(inverse - slow).max() < 1e-6 * max(1.0, np.abs(slow).max())

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sfumato.channels.channel import Channel, Counts, Repeating, batched, unbatched
 from sfumato.channels.dense import Dense
-from sfumato.channels.product import Product
+from sfumato.channels.product import Product, sqrt_factors
 from sfumato.channels.unary_bits import ValueBits
 from sfumato.errors import Unanswerable
 
@@ -109,17 +109,17 @@ class CutRecords(Repeating):
         return [term for term in terms if term[0] > 0]
 
     def apply(self, counts: Counts) -> Counts:
-        return np.sum([chance * part.apply(counts) for chance, part in self._mixture], axis=0)
+        return sum((c * part.apply(counts) for c, part in self._mixture), np.zeros(()))
 
     def adjoint(self, weights: Counts) -> Counts:
-        return np.sum([chance * part.adjoint(weights) for chance, part in self._mixture], axis=0)
+        return sum((c * part.adjoint(weights) for c, part in self._mixture), np.zeros(()))
 
     def second_moment(self, first: Counts, other: Counts) -> Counts:
-        terms = [chance * part.second_moment(first, other) for chance, part in self._mixture]
-        return np.sum(terms, axis=0)
+        terms = (c * part.second_moment(first, other) for c, part in self._mixture)
+        return sum(terms, np.zeros(()))
 
     def moments(self, counts: Counts) -> Counts:
-        return np.sum([chance * part.moments(counts) for chance, part in self._mixture], axis=0)
+        return sum((c * part.moments(counts) for c, part in self._mixture), np.zeros(()))
 
     def sqrt_factors(self, weights: Counts) -> Counts:
         flat = weights.reshape(*self.outputs, -1)
@@ -158,7 +158,8 @@ def _spread(
     part: Channel, weights: Counts
 ) -> Counts:  # (outputs…, batch) -> (inputs, batch, terms)
     assert isinstance(part, Product)
-    return np.moveaxis(part._sqrt_factors(weights)[:, :, 0], 0, 1)
+    repeating = [factor for factor in part.factors if isinstance(factor, Repeating)]
+    return np.moveaxis(sqrt_factors(repeating, part._repeating_first(weights))[:, :, 0], 0, 1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from sfumato.channels.contrasts import Axes, Floats, Interactions, features_of, independent, subsets
 from sfumato.channels.limits import FEW_UNKNOWNS, STACKED
 
+DEPENDENT = 1e-10  # of the largest pivot: a smaller one is 0 but for rounding
 DETERMINED = 1e-6  # how much of a sum may lie outside of what the reports determine
 MOST_STEPS, CLOSE = 30, 1e-3  # of conjugate gradients: how many, and what is too little to go on
 
@@ -206,12 +207,7 @@ class LeastSquares:
         found = inverted(information)
         if found is not None:
             return found, None
-        from scipy.linalg import eigh
-
-        values, vectors = eigh(information, check_finite=False)
-        known = values > 1e-10 * max(values[-1], 1e-300)
-        inverse = (vectors[:, known] / values[known]) @ vectors[:, known].T
-        return inverse, vectors[:, ~known]
+        return singular_inverse(information)
 
     @property
     def covariance(self) -> Floats:  # (features, features)
@@ -284,6 +280,32 @@ def inverted(matrix: Floats, least: float = 1e-5) -> Floats | None:
 
     half = dpotri(factor, lower=True)[0]
     return np.asarray(half + np.tril(half, -1).T - np.triu(half, 1))
+
+
+def singular_inverse(matrix: Floats) -> tuple[Floats, Floats]:  # (n, n) -> (n, n), (n, unknown)
+    """The Moore–Penrose inverse of a positive semidefinite matrix, and a basis of what it sends to
+    0: by Cholesky with pivoting (Higham 1990), for a tenth of the time of its eigenvalues.
+
+    Of the pivoted factor [L; K] the null space is [−L⁻ᵀKᵀ; 1], and with any generalised inverse G
+    and an orthonormal basis U of it the inverse is (1 − UUᵀ)G(1 − UUᵀ).
+    """
+    if not matrix.any():
+        return np.zeros_like(matrix), np.eye(len(matrix))
+    from scipy.linalg import qr, solve_triangular
+    from scipy.linalg.lapack import dpotri, dpstrf
+
+    least = DEPENDENT * float(np.diag(matrix).max())
+    factor, pivots, rank, _ = dpstrf(matrix, lower=True, tol=least)
+    order, known = pivots - 1, factor[:rank, :rank]
+    back = np.zeros((len(matrix), len(matrix) - rank))
+    back[order[:rank]] = -solve_triangular(known, factor[rank:, :rank].T, trans=1, lower=True)
+    back[order[rank:]] = np.eye(len(matrix) - rank)
+    unknown = qr(back, mode="economic", check_finite=False)[0]
+    half, inverse = np.tril(dpotri(known, lower=True)[0]), np.zeros(matrix.shape)
+    inverse[np.ix_(order[:rank], order[:rank])] = half + np.tril(half, -1).T
+    for _ in range(2):  # from either side
+        inverse = (inverse - unknown @ (unknown.T @ inverse)).T
+    return inverse, np.asarray(unknown)
 
 
 def plain_variance(

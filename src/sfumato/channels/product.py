@@ -22,8 +22,11 @@ from sfumato.channels.channel import (
     to_truths,
     unbatched,
 )
+from sfumato.channels.limits import TERMS
 from sfumato.domain import Cells
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, Unanswerable
+
+ROUNDING = 1e-12  # of the largest entry of a table
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +137,8 @@ class Product(Channel):
 
     def second_moment(self, first: Counts, other: Counts) -> Counts:
         """Factors that count a report several times first: the moments of one are its own, those of
-        several a sum of products (`Repeating.sqrt_factors`). The others follow by their adjoint.
+        several their product where both weights are one, as of conditions joined by AND, else a sum
+        of products (`Repeating.sqrt_factors`). The others follow by their adjoint.
         """
         repeating = [factor for factor in self.factors if factor.repeats]
         single = [factor for factor in self.factors if not factor.repeats]
@@ -142,7 +146,7 @@ class Product(Channel):
             return self.adjoint(first * other)
         left, right = self._repeating_first(first), self._repeating_first(other)
         if len(repeating) > 1:
-            table = (self._sqrt_factors(left) * self._sqrt_factors(right)).sum(axis=-1)
+            table = _multiplied(repeating, left, right)
         else:  # (batch, outputs that repeat, others) to (batch, inputs, others)
             own, batch = repeating[0], len(left)
             parts = [
@@ -172,22 +176,6 @@ class Product(Channel):
         order = self._repeating_axes(self.report_axes)
         table = batched(weights, self.outputs).transpose(*order, len(self.outputs))
         return np.moveaxis(table, -1, 0)
-
-    def _sqrt_factors(self, table: Counts) -> Counts:  # (batch, inputs, outputs left, terms)
-        batch, terms, done = len(table), 1, 1
-        table = table.reshape(batch, 1, -1, 1)  # batch, inputs so far, outputs left, terms
-        for factor in self.factors:
-            if factor.repeats:
-                assert isinstance(factor, Repeating)  # a product of products is made flat
-                width = math.prod(factor.outputs)
-                table = table.reshape(batch, done, width, -1, terms)
-                spread = factor.sqrt_factors(np.moveaxis(table, 2, 0))  # (inputs, more, …)
-                size, more = spread.shape[:2]
-                spread = np.moveaxis(spread, (0, 1), (3, 5))  # batch, done, left, size, terms, more
-                table = np.moveaxis(spread, 3, 2)
-                done, terms = done * size, terms * more
-                table = table.reshape(batch, done, -1, terms)
-        return table
 
     def moments(self, counts: Counts) -> Counts:
         """Factor by factor: given the truth they report independently of one another."""
@@ -293,6 +281,70 @@ class Product(Channel):
         for number, factor in enumerate(self.factors):
             weights = np.multiply.outer(weights, stated.get(number, _once(factor)))
         return weights.transpose(*np.argsort(self._report_order))
+
+
+def sqrt_factors(
+    factors: Sequence[Repeating], table: Counts
+) -> Counts:  # (batch, outputs, others) -> (batch, inputs, others, terms)
+    """The terms of each factor multiplied with those of all others (`Repeating.sqrt_factors`)."""
+    batch, terms, done = len(table), 1, 1
+    _check_size(factors, table)
+    table = table.reshape(batch, 1, -1, 1)  # batch, inputs so far, outputs left, terms
+    for factor in factors:
+        width = math.prod(factor.outputs)
+        table = table.reshape(batch, done, width, -1, terms)
+        spread = factor.sqrt_factors(np.moveaxis(table, 2, 0))  # (inputs, more, …)
+        size, more = spread.shape[:2]
+        spread = np.moveaxis(spread, (0, 1), (3, 5))  # batch, done, left, size, terms, more
+        table = np.moveaxis(spread, 3, 2)
+        done, terms = done * size, terms * more
+        table = table.reshape(batch, done, -1, terms)
+    return table
+
+
+def _multiplied(
+    factors: Sequence[Repeating], left: Counts, right: Counts
+) -> Counts:  # (batch, outputs, …) each -> (batch, inputs, others)
+    """The second moments of factors that count a report several times."""
+    batch, widths = len(left), [math.prod(factor.outputs) for factor in factors]
+    rows = [np.moveaxis(t.reshape(batch, math.prod(widths), -1), 1, 2) for t in (left, right)]
+    parts = [_as_product(each.reshape(-1, *widths)) for each in rows]
+    if parts[0] is None or parts[1] is None:
+        return (sqrt_factors(factors, left) * sqrt_factors(factors, right)).sum(axis=-1)
+    found = np.ones((len(parts[0][0]), 1))
+    for factor, own, other in zip(factors, *parts, strict=True):
+        both = (part.T.reshape(*factor.outputs, -1) for part in (own, other))
+        moments = factor.second_moment(*both).reshape(-1, len(found))
+        found = (found[:, :, None] * moments.T[:, None]).reshape(len(found), -1)
+    return np.moveaxis(found.reshape(batch, -1, found.shape[-1]), 1, 2)
+
+
+def _as_product(table: Counts) -> list[Counts] | None:  # (rows, …) -> (rows, width) each
+    """Tables as outer products of a vector for each axis, read off where they are largest; None
+    where some are no such products.
+    """
+    rows, axes = len(table), tuple(range(1, table.ndim))
+    peaks = np.unravel_index(np.abs(table.reshape(rows, -1)).argmax(axis=1), table.shape[1:])
+    at = [np.arange(rows), *peaks]
+    lines = [table[(*at[:axis], slice(None), *at[axis + 1 :])] for axis in axes]
+    top = table[tuple(at)][:, None]
+    lines[1:] = [line / np.where(top == 0, 1.0, top) for line in lines[1:]]
+    product = lines[0]
+    for line in lines[1:]:
+        product = product[..., None] * line.reshape(rows, *(1,) * (product.ndim - 1), -1)
+    away = np.abs(product - table).max(axis=axes)
+    return lines if (away <= ROUNDING * np.abs(top[:, 0])).all() else None
+
+
+def _check_size(factors: Sequence[Repeating], table: Counts) -> None:
+    """Refuse moments that would need too many numbers at once."""
+    size = table.size * math.prod(math.prod(factor.inputs) for factor in factors)
+    if size > TERMS:
+        raise Unanswerable(
+            f"the error of these counts over {len(factors)} columns needs {size:,} numbers at "
+            f"once, more than {TERMS:,}",
+            hint="ask about fewer columns, or conditions joined by AND alone",
+        )
 
 
 def _once(channel: Channel) -> Counts:  # broadcast to the outputs
