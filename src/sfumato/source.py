@@ -110,6 +110,12 @@ class Source(ABC, Shown):
         """
         raise EstimationError("sums of a column cannot be asked of this source")
 
+    def sums(self, name: str) -> bool:
+        """Whether the sum of a whole number is estimated from its reports as they are, so that
+        counting its values would suppose more than it needs.
+        """
+        return False
+
     def condensed(self, columns: Sequence[str | Cells]) -> Condensed:
         """These columns counted once and for all: later questions about them, or coarser cells of
         them, cost no scan.
@@ -252,6 +258,16 @@ class CountedSource(Source):
     @cached_property
     def _counted(self) -> Recent[NDArray[Any]]:
         return Recent(REMEMBERED, np.size)
+
+    def sums(self, name: str) -> bool:
+        number = self.domain.axes[self.domain.axis(name)]
+        attribute = self.domain.attributes[number.attribute]
+        if not isinstance(attribute, Numeric):
+            return False
+        try:
+            return self.observe((attribute.cells_by_cuts(()),)).channel.sums_back is not None
+        except Unanswerable:
+            return False
 
     def moments(self, cells: Sequence[Cells], axis: int) -> PowerSums:
         check_places("axis", [axis], len(cells))

@@ -14,7 +14,7 @@ from scipy.optimize import linprog
 import sfumato as sf
 from sfumato.channels import Windowed
 from sfumato.channels.window import Cuts, Shape
-from sfumato.domain import Category, Domain, Numeric
+from sfumato.domain import Category, Domain, Numeric, code_dtype
 from sfumato.errors import EstimationError, ParameterError, SchemaError, Unanswerable
 from sfumato.estimation import grid_law, smooth
 from sfumato.estimation.answer import Answer
@@ -27,7 +27,7 @@ from sfumato.mechanisms.square_wave import SquareWave
 from sfumato.mechanisms.windows import shares_of
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
-from sfumato.release import Release
+from sfumato.release import Release, perturb
 from sfumato.table import Table
 
 AGE = Numeric("age", 0, 99)
@@ -787,3 +787,19 @@ def test_widths_are_told_in_the_numbers_of_the_grid() -> None:
     assert wave.details == {"window_widths": {"x": 3.0 * wave.lengths[0]}}
     fine = SquareWave.promising(Guarantee(19), Domain((Numeric("x", 0, 51_000),)))
     assert fine.details == {"window_widths": {"x": 200.0 * fine.lengths[0]}}
+
+
+@pytest.mark.parametrize("size", [99, 400])
+def test_a_mean_of_few_values_supposes_nothing_either(size: int) -> None:
+    """It was counted value by value, under a law: as for fine numbers its reports tell it."""
+    people, rng = 4000, np.random.default_rng(size)
+    numbers = rng.binomial(size, 0.3, people).astype(code_dtype(size + 1))
+    table = Table(Domain((Numeric("x", 0, size),)), (numbers,))
+    release = perturb(table, Piecewise.promising(Guarantee(19), table.domain), seeded(1))
+    for asked in ("AVG(x)", "SUM(x) / COUNT(*)", "AVG(x - 1) + 1"):
+        found = sf.query(release, f"SELECT {asked} AS a FROM t")
+        assert not found.notes
+        low, high = next(iter(found))["a"].interval(0.999)
+        assert low < numbers.mean() < high
+    for asked in ("AVG(x * x)", "VAR_POP(x)", "AVG(x) FILTER (WHERE x > 9)"):
+        assert any("as smooth as" in note for note in sf.query(release, f"SELECT {asked} FROM t").notes)

@@ -93,6 +93,9 @@ class CombinedSource(Source):
             )
         return SummedMoments(tuple(source.moments(cells, axis) for source in self.sources))
 
+    def sums(self, name: str) -> bool:
+        return not self.alike and all(source.sums(name) for source in self.sources)
+
     def supports(self) -> Supports:
         if self.domain.private.baskets:
             return SummedSupports(tuple(source.supports() for source in self.sources))

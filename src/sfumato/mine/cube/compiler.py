@@ -19,7 +19,7 @@ from sfumato.domain import Bins, Category, Domain, Items, Numeric
 from sfumato.errors import QueryError, SchemaError
 from sfumato.estimation.quantiles import Wanted
 from sfumato.mine import limits
-from sfumato.mine.cube.aggregates import AGGREGATES, QUANTILES, WORDS, is_aggregate
+from sfumato.mine.cube.aggregates import AGGREGATES, CENTRED, QUANTILES, WORDS, is_aggregate
 from sfumato.mine.cube.columns import AskedColumn, Cut, Grid, Mask
 from sfumato.mine.cube.comparing import Derived, buckets, comparison, likeness
 from sfumato.mine.cube.numbers import (
@@ -65,6 +65,10 @@ CHANGES: dict[type[exp.Expression], Callable[[Quantity], Quantity]] = {
 }
 
 
+def _counted(name: str) -> bool:
+    return False
+
+
 @dataclass(frozen=True, eq=False)
 class Key:
     """A grouping: the label of each group, and for each cell which group it belongs to."""
@@ -93,6 +97,7 @@ class Compiler:
 
     domain: Domain
     keys: Sequence[exp.Expression] = ()  # what GROUP BY groups by
+    sums: Callable[[str], bool] = _counted  # whether a number's sum needs no counts of its values
     cuts: list[Cut] = field(default_factory=list)
     _sums: list[tuple[list[AskedColumn], Number, bool]] = field(default_factory=list)
 
@@ -346,7 +351,7 @@ class Compiler:
         summed = [axis for axes, _, counted in self._sums if not counted for axis in axes]
         numbers = [axis for axis in summed if isinstance(axis.attribute, Numeric)]
         fine = max(numbers, key=lambda axis: axis.size, default=None)
-        if fine is None or fine.size <= limits.SUMMED_VALUES:
+        if fine is None or not self._is_summed(fine, expression):
             fine, beside = None, ""
         else:
             beside = f" beside the sums of '{fine.name}'"
@@ -359,17 +364,23 @@ class Compiler:
                         hint="ask for each on its own",
                     )
             self.cuts += [Cut.by_value(axis) for axis in axes if axis != fine]
-            if fine is None or fine not in axes:
-                continue
-            try:  # whether it is a line shows without counting anything
-                terms(Grid.of(Cut(axis, np.zeros_like) for axis in axes), fine)
-            except NotLinearError:
+            if fine is not None and not _is_line(axes, terms, fine):
                 raise QueryError(
                     f"{expression.sql()} is not a·{fine.name} + b, and {fine.name} has too "
                     "many values to count each",
                     hint="sum the column itself, or CASE of its ranges",
-                ) from None
+                )
         return compute, fine
+
+    def _is_summed(self, fine: AskedColumn, expression: exp.Expression) -> bool:
+        """Whether a number is summed by its powers: it has too many values to count each, or its
+        sum comes straight from its reports, and no more is asked of it.
+        """
+        if fine.size > limits.SUMMED_VALUES:
+            return True
+        alone = expression.find(*CENTRED) is None and all(cut.axis != fine for cut in self.cuts)
+        lines = all(_is_line(axes, terms, fine) for axes, terms, _ in self._sums)
+        return alone and lines and self.sums(fine.name)
 
     def _quantity(self, expression: exp.Expression) -> Compute:
         """An expression of aggregates and constants."""
@@ -507,6 +518,17 @@ def _chosen(parts: Sequence[tuple[Mask, Terms]], grid: Grid) -> Terms:
     kind = max((terms.kind for _, terms in parts), default=Kind.WHOLE)
     moving = any(terms.slope is not None for _, terms in parts)
     return Terms(start, kind, slope if moving else None, present)
+
+
+def _is_line(axes: Sequence[AskedColumn], terms: Number, fine: AskedColumn) -> bool:
+    """Whether a number is a·x + b in one that is summed: that shows without counting anything."""
+    if fine not in axes:
+        return True
+    try:
+        terms(Grid.of(Cut(axis, np.zeros_like) for axis in axes), fine)
+    except NotLinearError:
+        return False
+    return True
 
 
 def _alone(expression: exp.Expression) -> QueryError:

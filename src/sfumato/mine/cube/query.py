@@ -69,7 +69,8 @@ def query(source: Source, sql: str, *, method: str = "invert") -> CubeResult:
         )
     names = [axis.name for axis in source.domain.axes]
     try:
-        plan = QuestionPlan.of(parse(sql, names), source.domain)
+        sums = source.sums if method == "invert" else None
+        plan = QuestionPlan.of(parse(sql, names), source.domain, sums)
     except RecursionError:  # of reading: beyond it the same would be a fault of ours
         raise QueryError(TOO_DEEP, hint=MANY) from None
     return _Answering(source, plan, method, *counted(source, plan.frames, method)).result()
@@ -165,9 +166,13 @@ class QuestionPlan:
     compared: Mapping[int, Entry]  # what HAVING compares, by the id of its node
 
     @classmethod
-    def of(cls, asked: Query, domain: Domain) -> QuestionPlan:
-        """The plan of a question; whatever cannot be answered is refused here."""
-        compiler = Compiler(domain)
+    def of(
+        cls, asked: Query, domain: Domain, sums: Callable[[str], bool] | None = None
+    ) -> QuestionPlan:
+        """The plan of a question; whatever cannot be answered is refused here. `sums` says of which
+        numbers the reports give the sum without counting their values.
+        """
+        compiler = Compiler(domain) if sums is None else Compiler(domain, sums=sums)
         where = everywhere(True) if asked.where is None else compiler.condition(asked.where)
         keys = tuple(compiler.key(each) for each in asked.keys)
         base = Frame(where, keys, tuple(compiler.cuts))
@@ -176,7 +181,7 @@ class QuestionPlan:
         def entry(expression: exp.Expression) -> Entry:
             expression = bare(expression)
             if expression not in entries:
-                entries[expression] = _entry(expression, asked, base, domain)
+                entries[expression] = _entry(expression, asked, base, compiler)
             return entries[expression]
 
         for listed in (asked.outputs, asked.order):
@@ -205,7 +210,7 @@ class QuestionPlan:
         )
 
 
-def _entry(expression: exp.Expression, asked: Query, base: Frame, domain: Domain) -> Entry:
+def _entry(expression: exp.Expression, asked: Query, base: Frame, first: Compiler) -> Entry:
     """What an expression is in a group: a label where it is a key, itself where it is constant,
     else an estimate.
     """
@@ -220,14 +225,14 @@ def _entry(expression: exp.Expression, asked: Query, base: Frame, domain: Domain
         value = plain(constant(expression))
         return Label(lambda group: value, lambda group: value)
     if isinstance(expression, exp.Column):
-        AskedColumn.of(domain, expression.name)  # an unknown column says so, with its near miss
+        AskedColumn.of(first.domain, expression.name)  # an unknown column says so, with its near miss
         raise QueryError(
             f"column '{expression.name}' is neither grouped nor aggregated",
             hint="add it to GROUP BY",
         )
     if not is_aggregate(expression):
         raise QueryError(f"{expression.sql()} is neither grouped nor an aggregate")
-    compiler = Compiler(domain, asked.keys)
+    compiler = Compiler(first.domain, asked.keys, first.sums)
     quantile = compiler.quantile(expression)
     if quantile is not None:
         return Quantile(base.cut(compiler.cuts), *quantile)
