@@ -295,16 +295,24 @@ def collide(step: Any, values: Sequence[Any]) -> Law:
 
 def window(step: Any, values: Sequence[Any]) -> Law:
     length, count, a, b = (step[name] for name in ("length", "values", "a", "b"))
-    starts: Law = {values[0]: Fraction(1)}
-    if "round" in step:
-        low, part = divmod(values[0] * (count - 1), step["round"] - 1)
-        starts = below(step["round"] - 1, [(part, low + 1), (step["round"] - 1 - part, low)])
-    total, outputs = length * a + (count - 1) * b, count + length - 1
+    zero = step.get("zero", 0)
+    value, codes = values[0] - zero, step.get("round", count + zero) - zero
+    starts: Law = {value: Fraction(1)}
+    if value < 0:  # the window after all others
+        starts = {count + length - 1: Fraction(1)}
+    elif "round" in step:
+        low, part = divmod(value * (count - 1), codes - 1)
+        starts = below(codes - 1, [(part, low + 1), (codes - 1 - part, low)])
+    outputs = count + length - 1 + zero * length
+    total, last = length * a + (outputs - length) * b, count + length - 2 + zero
     law = mixed(
         (share, lifted(step, total, range(start, start + length), outputs, -1))
         for start, share in starts.items()
     )
-    return {(code,): share for code, share in law.items()}
+    found: Law = {}
+    for code, share in law.items():
+        found[(min(code, last),)] = found.get((min(code, last),), Fraction(0)) + share
+    return found
 
 
 def subset(step: Any, values: Sequence[Any]) -> Law:
@@ -375,7 +383,7 @@ def reads(step: Any) -> list[Shape]:
     if kind in ("public", "retain"):
         return [("basket", step["items"])] if "items" in step else [("code", step["size"])]
     if kind == "window":
-        return [("code", step.get("round", step["values"]))]
+        return [("code", step.get("round", step["values"] + step.get("zero", 0)))]
     if kind in ("symbol", "collide") or (kind in ("flip", "cut") and "sizes" not in step):
         return [("basket", step["items"])]
     return [("code", size) for size in step["sizes"]]
@@ -397,7 +405,9 @@ def writes(step: Any) -> list[Shape]:
     if kind == "symbol":
         return [("code", len(step["candidates"]) + len(step.get("tiers", ())) + 1)]
     sizes = {"kary": "answers", "own": "symbols"}
-    return [("code", step[sizes[kind]] if kind in sizes else step["values"] + step["length"] - 1)]
+    if kind in sizes:
+        return [("code", step[sizes[kind]])]
+    return [("code", step["values"] + step["length"] - 1 + step.get("zero", 0))]
 
 
 def count_of(shape: Shape) -> int:

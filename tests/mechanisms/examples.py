@@ -199,6 +199,19 @@ def window_oracle(mechanism: Mechanism) -> np.ndarray:
     return matrix.reshape(-1, math.prod(shape))
 
 
+def zero_oracle(mechanism: Mechanism) -> np.ndarray:
+    """A number above zero in its window, zero in one of as many reports that are sent as one."""
+    assert isinstance(mechanism, Windows)
+    (size,), (length,), gamma = mechanism.domain.shape, mechanism.lengths, float(mechanism.gamma)
+    weights = np.ones((size + 2 * length - 2, size))
+    for number in range(1, size):
+        weights[number - 1 : number - 1 + length, number] = gamma
+    weights[size + length - 2 :, 0] = gamma
+    sent = weights[: size + length - 1].copy()
+    sent[-1] = weights[size + length - 2 :].sum(axis=0)
+    return sent / sent.sum(axis=0)
+
+
 def ranges_oracle(mechanism: Mechanism) -> np.ndarray:
     """One number in its window, or the answer to a question about two, dealt by the weights of the
     client program.
@@ -354,6 +367,13 @@ EXAMPLES += [
         Fraction("7.5"),
         oracle=window_oracle,
         answers=USES - {"two", "all", "itemsets", "likelihood", "classify"},
+    ),
+    Example(
+        "square-wave, a zero of its own",
+        SquareWave.promising(Guarantee(5), Domain((Numeric("cars", 0, 6, zero=True),))),
+        5,
+        oracle=zero_oracle,
+        answers=USES - {"two", "all", "itemsets", "classify"},
     ),
     Example(
         "square-wave, a number and words",

@@ -180,6 +180,8 @@ def _window(rng: random.Random) -> Step:
     step = {"values": rng.randint(1, 5), "length": rng.choice((1, 1, 2, 3, 7))}
     if step["values"] > 1 and rng.random() < 0.4:
         step["round"] = rng.choice((2, 3, 5, 8))
+    if step.get("round", 3) > 2 and rng.random() < 0.4:
+        step["zero"] = 1
     return step | _weights(rng)
 
 

@@ -134,6 +134,10 @@ STEPS: list[Case] = [
     Case("window", _alone(Window(columns=(0,), reports=(0,), values=5, length=3, a=9, b=2))),
     Case("window, rounded", _alone(
         Window(columns=(0,), reports=(0,), values=4, length=2, a=19, b=1, round=11))),
+    Case("window, zero", _alone(
+        Window(columns=(0,), reports=(0,), values=4, length=3, a=9, b=2, zero=1))),
+    Case("window, zero, rounded", _alone(
+        Window(columns=(0,), reports=(0,), values=4, length=2, a=19, b=1, round=11, zero=1))),
     Case("subset", _alone(
         Subset(columns=(0,), reports=(0,), sizes=(5,), answers=5, chosen=2, a=3, b=1))),
     Case("unary, folded", _alone(

@@ -128,6 +128,9 @@ def test_the_probability_that_an_item_a_window_or_a_set_is_true() -> None:
         "symbol": lambda report, record: set((0, 1, 3, None)) and _holds(record[0], report[0]),
         "symbol, tiers": lambda report, record: _holds(record[0], report[0], (3, 5)),
         "window": lambda report, record: 0 <= report[0] - record[0] < 3,
+        "window, zero": lambda report, record: (
+            0 <= report[0] - (record[0] - 1) < 3 if record[0] else report[0] == 6
+        ),
         "subset": lambda report, record: record[0] in report[0],
         "unary, folded": lambda report, record: report[0] == ((0, 1, 1, 2)[record[0]],),
         "flip, each its own": lambda report, record: report[0] == record[0],
@@ -465,6 +468,8 @@ def wrong_steps() -> list[Step]:
         ("collide", {"candidates": ((1000,),)}),
         ("window", {"length": 0}),
         ("window", {"round": 1}),
+        ("window", {"round": 2, "zero": 1}),
+        ("window", {"zero": 0}),
         ("subset", {"chosen": 5}),
         ("unary", {"ones": (1, 2)}),
         ("deal", {"weights": (1 << 32,)}),

@@ -140,7 +140,7 @@ class Product(Channel):
         several their product where both weights are one, as of conditions joined by AND, else a sum
         of products (`Repeating.sqrt_factors`). The others follow by their adjoint.
         """
-        repeating = [factor for factor in self.factors if factor.repeats]
+        repeating = [f for f in self.factors if isinstance(f, Repeating) and f.repeats]
         single = [factor for factor in self.factors if not factor.repeats]
         if not repeating:
             return self.adjoint(first * other)
@@ -308,13 +308,13 @@ def _multiplied(
     """The second moments of factors that count a report several times."""
     batch, widths = len(left), [math.prod(factor.outputs) for factor in factors]
     rows = [np.moveaxis(t.reshape(batch, math.prod(widths), -1), 1, 2) for t in (left, right)]
-    parts = [_as_product(each.reshape(-1, *widths)) for each in rows]
-    if parts[0] is None or parts[1] is None:
+    own, others = (_as_product(each.reshape(-1, *widths)) for each in rows)
+    if own is None or others is None:
         return (sqrt_factors(factors, left) * sqrt_factors(factors, right)).sum(axis=-1)
-    found = np.ones((len(parts[0][0]), 1))
-    for factor, own, other in zip(factors, *parts, strict=True):
-        both = (part.T.reshape(*factor.outputs, -1) for part in (own, other))
-        moments = factor.second_moment(*both).reshape(-1, len(found))
+    found = np.ones((len(own[0]), 1))
+    for factor, first, second in zip(factors, own, others, strict=True):
+        both = [part.T.reshape(*factor.outputs, -1) for part in (first, second)]
+        moments = factor.second_moment(both[0], both[1]).reshape(-1, len(found))
         found = (found[:, :, None] * moments.T[:, None]).reshape(len(found), -1)
     return np.moveaxis(found.reshape(batch, -1, found.shape[-1]), 1, 2)
 

@@ -22,30 +22,63 @@ class Shape:
     """A window: `values` numbers and `length` reports from each on, of weight a inside, b outside.
 
     All numbers have the same total weight Ω = L·a + (c−1)·b, so P(report | number) is a/Ω or b/Ω.
+    With a zero of its own, which is none of the values, Ω = L·a + (c+L−1)·b: its window of L
+    reports, sent as one, meets no other.
     """
 
     values: int
     length: int
-    a: int
-    b: int
+    a: float  # whole, but for what is left beside a zero
+    b: float
+    zero: bool = False
+
+    @property
+    def truths(self) -> int:
+        """Zero, where it has a window of its own, and the values."""
+        return self.values + self.zero
 
     @property
     def reports(self) -> int:
         """How many reports there are."""
-        return self.values + self.length - 1
+        return self.values + self.length - 1 + self.zero
 
     @property
-    def total(self) -> int:
+    def total(self) -> float:
         """Ω, the weight of all reports of a number."""
-        return self.length * self.a + (self.values - 1) * self.b
+        return self.length * self.a + (self.values - 1 + self.zero * self.length) * self.b
+
+    def above_zero(self, share: float) -> Shape:
+        """The window of the values where only this share of the people is above zero: reports in
+        the windows of values that come from people at zero are as likely anywhere.
+        """
+        return Shape(self.values, self.length, share * self.a + (1 - share) * self.b, self.b)
+
+    def zeros(self, counts: Floats) -> tuple[float, float]:  # (reports,)
+        """How many of those who reported are at zero, without bias, and the variance of that, the
+        people being held fixed.
+        """
+        asked, each = float(counts.sum()), self.length / self.total
+        gain = each * (self.a - self.b)
+        found = (float(counts[-1]) - asked * each * self.b) / gain
+        there, rest = min(max(found, 0.0), asked), min(max(asked - found, 0.0), asked)
+        own, other = each * self.a, each * self.b
+        return found, (there * own * (1 - own) + rest * other * (1 - other)) / gain**2
+
+    def telling(self, wanted: Floats, degree: int) -> Floats:  # (truths,) -> (reports,)
+        """What each report says of a polynomial of the number, and of zero, of mean just that."""
+        shown = np.vander(np.arange(self.reports) / self.reports, degree + 1)
+        if self.zero:
+            last = np.arange(self.reports) == self.reports - 1
+            shown = np.column_stack([np.where(last[:, None], 0.0, shown), last])
+        return np.asarray(shown @ np.linalg.lstsq(self.matrix.T @ shown, wanted)[0])
 
     @property
-    def matrix(self) -> Floats:  # (reports, values)
+    def matrix(self) -> Floats:  # (reports, truths)
         """P(report | number)."""
         return _matrix(self)
 
     @property
-    def inverse(self) -> Floats:  # (values, reports)
+    def inverse(self) -> Floats:  # (truths, reports)
         """What undoes it, by least squares: without bias, but noisy."""
         return _inverse(self)
 
@@ -68,20 +101,15 @@ class Shape:
         excess = (self.a - self.b) * self.length
         return (self.total * report - middle) / excess - (self.length - 1) / 2
 
-    def square(self, report: NDArray[Any]) -> Any:
-        """What a report says of the square of the number, of mean that square: the quadratic in the
-        report whose means at three numbers, and so at all, are right.
-        """
-        three = np.array([0, self.values // 2, self.values - 1])
-        means = self.matrix[:, three].T @ np.vander(np.arange(self.reports) / self.reports, 3)
-        return np.polyval(np.linalg.lstsq(means, three**2)[0], report / self.reports)
-
 
 @lru_cache(maxsize=64)
 def _matrix(shape: Shape) -> Floats:
-    inside = np.arange(shape.reports)[:, None] - np.arange(shape.values)
-    hit = (inside >= 0) & (inside < shape.length)
-    return np.where(hit, shape.a, shape.b) / shape.total
+    inside = np.arange(shape.values + shape.length - 1)[:, None] - np.arange(shape.values)
+    weights = np.where((inside >= 0) & (inside < shape.length), shape.a, shape.b)
+    if shape.zero:
+        own = shape.length * np.r_[shape.a, np.full(shape.values, shape.b)]
+        weights = np.vstack([np.column_stack([np.full(len(inside), shape.b), weights]), own])
+    return weights / shape.total
 
 
 @lru_cache(maxsize=64)
@@ -179,14 +207,14 @@ class Windowed(Dealt):
 
     way_back, sums_back = "smooth:SmoothEvidence", "smooth:GridSums"
     shape: Shape
-    merge: Floats  # (cells, values): each column sums to 1
+    merge: Floats  # (cells, truths): each column sums to 1
     groups: tuple[int, ...] = ()
     questions: int = 1
     place: int = 0  # of this number among them
     answers: int = 0  # of the tally's rows, where there are several questions
     share: float = 1.0  # of the people who are asked about this number
     part: Cells | None = None  # what the cells are of, where they may cut between grid values
-    number: Numeric | None = None  # whose range the grid spans
+    number: Numeric | None = None  # whose range the grid spans: without zero, if that is apart
 
     @property
     def inputs(self) -> tuple[int, ...]:
@@ -200,7 +228,9 @@ class Windowed(Dealt):
     @property
     def plain(self) -> bool:
         """Whether every cell is one value of the grid."""
-        return bool((self.merge == np.eye(*self.merge.shape)).all())
+        return self.merge.shape == (self.shape.truths,) * 2 and bool(
+            (self.merge == np.eye(len(self.merge))).all()
+        )
 
     @property
     def closed(self) -> NDArray[np.bool_]:
@@ -222,7 +252,7 @@ class Windowed(Dealt):
 
     def on_grid(self) -> Windowed:
         """The same with every value of the grid a cell of its own."""
-        return replace(self, merge=np.eye(self.shape.values), part=None)
+        return replace(self, merge=np.eye(self.shape.truths), part=None)
 
     @cached_property
     def cuts(self) -> Cuts | None:
@@ -239,7 +269,7 @@ class Windowed(Dealt):
         return int(first), int(last)
 
     @cached_property
-    def spread(self) -> Floats:  # (values, cells)
+    def spread(self) -> Floats:  # (truths, cells)
         """The numbers of each cell, evenly spread."""
         return (self.merge / self.merge.sum(axis=1, keepdims=True)).T
 

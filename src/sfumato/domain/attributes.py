@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields, replace
 from functools import cached_property
 from numbers import Real
 from typing import Any
@@ -289,7 +289,8 @@ class Bins(Attribute):
 @dataclass(frozen=True)
 class Numeric(Attribute):
     """A number on the grid min, min + step, …, max; `cuts` are its default bins, `clip` moves what
-    lies beyond to the ends.
+    lies beyond to the ends, `zero` gives 0 a report of its own where numbers are reported in
+    windows.
 
     The step is 1 where min and max are whole, else a 65,536th of the range unless stated. Values
     are rounded to the grid, except that a fraction in a whole-number column is an error.
@@ -305,6 +306,7 @@ class Numeric(Attribute):
     step: float | None = None
     clip: bool = False
     missing: float | None = None
+    zero: bool = False
 
     def __post_init__(self) -> None:
         most = MOST_WHOLE if self.whole else MOST_NUMBER
@@ -334,6 +336,12 @@ class Numeric(Attribute):
                 f"attribute '{self.name}': missing = {self.missing} lies outside [{self.min}, "
                 f"{self.max}]"
             )
+        if self.zero and self.min != 0:
+            raise SchemaError(
+                f"attribute '{self.name}': zero = true gives 0 a report of its own, and min = "
+                f"{self.min}",
+                hint="state min = 0, or leave zero out",
+            )
         if (self.max - self.min) / self.grid_step > (1 << 32) - 1:
             raise SchemaError(
                 f"attribute '{self.name}': step {self.grid_step} gives more than 2^32 values; use "
@@ -354,6 +362,13 @@ class Numeric(Attribute):
     @property
     def size(self) -> int:
         return math.floor((self.max - self.min) / self.grid_step + 1e-9) + 1
+
+    @property
+    def above_zero(self) -> Numeric:
+        """The numbers without a zero that has a report of its own."""
+        step = None if self.whole else self.grid_step
+        low = self.min + self.grid_step
+        return replace(self, min=low, step=step, cuts=(), missing=None, zero=False)
 
     @property
     def labels(self) -> tuple[str, ...]:

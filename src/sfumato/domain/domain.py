@@ -390,6 +390,7 @@ _FIELDS: dict[str, Callable[[Untrusted], Any]] = {
     "max": Untrusted.number,
     "step": Untrusted.number,
     "clip": Untrusted.flag,
+    "zero": Untrusted.flag,
     "missing": Untrusted.number,
     "public": Untrusted.flag,
 }

@@ -78,24 +78,62 @@ class SmoothEvidence(Evidence):
         return list(map(np.ascontiguousarray, own))
 
     @cached_property
-    def _grids(self) -> list[tuple[Floats, Floats]]:
-        """Mean and covariance over the grid, for everyone of each group."""
+    def _truths(self) -> list[tuple[Floats, Floats]]:
+        """Mean and covariance over zero, where it has a window of its own, and the grid, for
+        everyone of each group.
+        """
         pairs = zip(self.tallies, self.people, strict=True)
-        return [self._everyone(tally, people) for tally, people in pairs]
+        if self.channel.shape.zero:
+            return [self._beside_zero(tally, people) for tally, people in pairs]
+        return [self._everyone(self._grid(tally), people) for tally, people in pairs]
 
-    def _grid(self, tally: Floats) -> GridCounts:
+    @cached_property
+    def _grids(self) -> list[tuple[Floats, Floats]]:
+        """The same of the grid alone."""
+        own = slice(int(self.channel.shape.zero), None)
+        return [(mean[own], covariance[own, own]) for mean, covariance in self._truths]
+
+    def _grid(self, tally: Floats, more: float = 0.0) -> GridCounts:
+        """The law of a tally; beside a zero with a window of its own that of all others, there
+        being so many more at zero than there seem to be.
+        """
         number, shape = self.channel.number, self.channel.shape
         heapings = () if number is None else Heaping.all_of(number, shape.values)
+        if shape.zero:
+            asked = float(tally.sum())
+            share = 1 - (shape.zeros(tally)[0] + more) / max(asked, 1.0)
+            shape, tally = shape.above_zero(min(max(share, 1 / max(asked, 1.0)), 1.0)), tally[:-1]
         return grid_counts(shape, tally.tobytes(), heapings)
 
-    def _everyone(self, tally: Floats, people: float) -> tuple[Floats, Floats]:
-        asked, values = float(tally.sum()), self.channel.shape.values
+    def _everyone(self, grid: GridCounts, people: float) -> tuple[Floats, Floats]:
+        asked, values = float(grid.counts.sum()), self.channel.shape.values
+        if people == 0 or asked == 0:
+            return np.zeros(values), np.zeros((values, values))
+        factor = people / asked
+        share = np.maximum(grid.mean, 0) / np.maximum(grid.mean, 0).sum()
+        drawn = asked * max(1 - asked / people, 0.0) * (np.diag(share) - np.outer(share, share))
+        return factor * grid.mean, factor**2 * (grid.covariance + drawn)
+
+    def _beside_zero(self, tally: Floats, people: float) -> tuple[Floats, Floats]:
+        """Those at zero are counted without bias. Given how many reports say so, the others are
+        independent of that number: their errors are those of their own law, and what it moves with
+        those at zero.
+        """
+        asked, values = float(tally.sum()), self.channel.shape.truths
         if people == 0:
             return np.zeros(values), np.zeros((values, values))
-        grid, factor = self._grid(tally), people / asked
-        share = np.maximum(grid.mean, 0) / np.maximum(grid.mean, 0).sum()
-        drawn = asked * (1 - asked / people) * (np.diag(share) - np.outer(share, share))
-        return factor * grid.mean, factor**2 * (grid.covariance + drawn)
+        found, variance = self.channel.shape.zeros(tally)
+        factor, error = people / asked, math.sqrt(variance)
+        share = min(max(found / asked, 0.0), 1.0)
+        drawn = asked * (1 - asked / people) * share * (1 - share)
+        above, more = (
+            self._everyone(self._grid(tally, each), max(people - factor * (found + each), 0.0))
+            for each in (0.0, error)
+        )
+        moves = np.r_[1.0, (more[0] - above[0]) / max(factor * error, 1e-9)]
+        covariance = factor**2 * (variance + drawn) * np.outer(moves, moves)
+        covariance[1:, 1:] += above[1]
+        return np.r_[factor * found, above[0]], covariance
 
     @cached_property
     def _at_ends(self) -> list[Floats]:  # (values,) each
@@ -127,20 +165,22 @@ class SmoothEvidence(Evidence):
     @cached_property
     def merges(self) -> Floats:  # (groups, cells, values)
         """Which part of each grid value lies in each cell, group by group."""
-        merge = self.channel.merge
+        merge, own = self.channel.merge, int(self.channel.shape.zero)
         if self.channel.cuts is None:
-            return np.broadcast_to(merge, (len(self._grids), *merge.shape))
-        points = np.zeros_like(merge)
+            return np.broadcast_to(merge, (len(self._truths), *merge.shape))
+        points = np.zeros_like(merge[:, own:])
         points[self.channel.ends, (0, -1)] = 1
         pairs = zip(self._at_ends, self._rounded, strict=True)
-        return np.stack([self._placed(rounded) * (1 - e) + points * e for e, rounded in pairs])
+        found = [self._placed(rounded) * (1 - e) + points * e for e, rounded in pairs]
+        return np.stack([np.column_stack([merge[:, :own], each]) for each in found])
 
     def _placed(self, rounded: dict[Heaping, Floats]) -> Floats:  # (cells, values)
         """Which part of each grid value lies in each cell, people at round numbers being there."""
         cuts, part = self.channel.cuts, self.channel.part
         assert cuts is not None and part is not None
         every = np.arange(cuts.values)
-        found = self.channel.merge * (1 - sum(rounded.values(), np.zeros(cuts.values)))
+        grid = self.channel.merge[:, int(self.channel.shape.zero) :]
+        found = grid * (1 - sum(rounded.values(), np.zeros(cuts.values)))
         for heaping, share in rounded.items():
             codes = np.rint(heaping.nearest(cuts.values) * cuts.step).astype(np.int64)
             found[part.assign(codes).astype(np.intp), every] += share
@@ -150,13 +190,13 @@ class SmoothEvidence(Evidence):
     def estimated(self) -> NDArray[Any]:
         if self.whole:
             return self.people.reshape(self.channel.inputs)
-        means = np.stack([mean for mean, _ in self._grids])
+        means = np.stack([mean for mean, _ in self._truths])
         return np.einsum("gkv,gv->gk", self.merges, means).reshape(self.channel.inputs)
 
     @cached_property
     def _told(self) -> NDArray[Any]:  # (groups, cells, cells)
         """The covariance of the cells by that of the grid."""
-        pairs = zip(self._grids, self.merges, strict=True)
+        pairs = zip(self._truths, self.merges, strict=True)
         return np.stack([merge @ covariance @ merge.T for (_, covariance), merge in pairs])
 
     @cached_property
@@ -246,7 +286,8 @@ def resolution(evidence: Evidence, number: Numeric) -> float:
         return resolution(evidence.fine, number)
     if not isinstance(evidence, SmoothEvidence):
         return 0.0
-    return (number.size - 1) / (evidence.channel.shape.values - 1) * number.grid_step
+    own = evidence.channel.number or number
+    return (own.size - 1) / (evidence.channel.shape.values - 1) * number.grid_step
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,7 +296,7 @@ class GridSums:
 
     evidence: SmoothEvidence  # over the groups of people and the whole grid
     asked: SmoothEvidence  # over the groups of people and the cells of the number
-    number: Numeric
+    number: Numeric  # whose range the grid spans
     axis: int  # of the number among the cells
     copies: int = 1
 
@@ -273,7 +314,8 @@ class GridSums:
         if not isinstance(number, Numeric):
             raise EstimationError(f"'{number.name}' holds no numbers, so it has no sum")
         evidence = SmoothEvidence(counts, channel.on_grid())
-        return cls(evidence, SmoothEvidence(counts, channel), number, axis, copies)
+        own = number.above_zero if channel.shape.zero else number
+        return cls(evidence, SmoothEvidence(counts, channel), own, axis, copies)
 
     @property
     def _width(self) -> float:
@@ -289,10 +331,18 @@ class GridSums:
         """What a square is too large by on the grid: a value is rounded up or down by chance."""
         return (self._width**2 - self._step**2) / 6
 
-    def _powers(self, centre: float) -> Floats:  # (3, values)
-        values = self.asked.channel.shape.values
-        away = self.number.min + self._width * np.arange(values) - centre
-        return np.stack([np.ones_like(away), away, away**2 - self._rounding])
+    @property
+    def _truths(self) -> Floats:  # (truths,)
+        """The numbers of zero, where it has a window of its own, and of the grid."""
+        shape = self.asked.channel.shape
+        grid = self.number.min + self._width * np.arange(shape.values)
+        return np.r_[np.zeros(int(shape.zero)), grid]
+
+    def _powers(self, centre: float) -> Floats:  # (3, truths)
+        away = self._truths - centre
+        rounded = np.full(len(away), self._rounding)
+        rounded[: int(self.asked.channel.shape.zero)] = 0.0
+        return np.stack([np.ones_like(away), away, away**2 - rounded])
 
     def assumes(self, squares: bool) -> str | None:
         return self.asked.assumes if self._needs_no_law(squares) else self.evidence.assumes
@@ -325,12 +375,12 @@ class GridSums:
         mean of a quadratic in the report, and no number has less than the least noise.
         """
         shape, everyone = self.asked.channel.shape, self.asked.people
-        reports = np.arange(shape.reports)
-        told = shape.number(reports)
+        places = (self._truths - self.number.min) / self._width
+        told = shape.telling(places, 1)
         tallies = np.array(self.asked.tallies)
         asked = np.maximum(tallies.sum(axis=1), 1e-300)
-        sums, squares = tallies @ told, tallies @ shape.square(reports)
-        least = (told**2 @ shape.matrix - np.arange(shape.values) ** 2).min()
+        sums, squares = tallies @ told, tallies @ shape.telling(places**2, 2)
+        least = (told**2 @ shape.matrix - places**2).min()
         noise = np.maximum(tallies @ told**2 - squares, asked * least)
         scattered = np.maximum(squares - sums**2 / asked, 0) * (1 - asked / everyone)
         variance = self._width**2 * (noise + scattered) + self._rounding * asked

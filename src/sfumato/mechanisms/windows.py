@@ -80,12 +80,21 @@ class Windows(Mechanism):
         object.__setattr__(self, "gamma", gamma)
         if len(self.lengths) != len(columns):
             raise ParameterError(f"{len(self.lengths)} windows for {len(columns)} columns")
+        self._check_zeros()
         for column, length in zip(columns, self.lengths, strict=True):
             most = 2 * values_of(column) if isinstance(column, Numeric) else 1
             if not 1 <= length <= most:
                 raise ParameterError(
                     f"a window of {length} reports for '{column.name}', which has "
                     f"{values_of(column)} values on its grid and takes 1 to {most}"
+                )
+
+    def _check_zeros(self) -> None:
+        for column in self._columns:
+            if isinstance(column, Numeric) and column.zero and column.size < 3:
+                raise SchemaError(
+                    f"'{column.name}' has zero = true and {column.size} values",
+                    hint="leave zero out, or make it a category",
                 )
 
     @property
@@ -178,7 +187,13 @@ class Windows(Mechanism):
         """The window of each private column."""
         gamma = Fraction(self.gamma)
         return tuple(
-            Shape(values_of(column), length, gamma.numerator, gamma.denominator)
+            Shape(
+                values_of(column),
+                length,
+                gamma.numerator,
+                gamma.denominator,
+                isinstance(column, Numeric) and column.zero,
+            )
             for column, length in zip(self._columns, self.lengths, strict=True)
         )
 
@@ -224,9 +239,10 @@ class Windows(Mechanism):
                 reports=(answer,),
                 values=shape.values,
                 length=shape.length,
-                a=shape.a,
-                b=shape.b,
-                round=column.size if column.size > shape.values else None,
+                a=Fraction(self.gamma).numerator,
+                b=Fraction(self.gamma).denominator,
+                round=column.size if column.size > shape.truths else None,
+                zero=1 if shape.zero else None,
             )
             for place, (column, shape) in enumerate(zip(self._columns, self.shapes, strict=True))
         )
@@ -241,10 +257,11 @@ class Windows(Mechanism):
     @property
     def private_channel(self) -> Channel:
         number = self._private.attributes[0]
-        if self._dealt or number.size > self.shapes[0].values:
+        if self._dealt or number.size > self.shapes[0].truths:
             return super().private_channel
         assert isinstance(number, Numeric)
-        return Windowed(self.shapes[0], np.eye(number.size), number=number)
+        own = number.above_zero if number.zero else number
+        return Windowed(self.shapes[0], np.eye(number.size), number=own)
 
     def observe_private(self, cells: Sequence[Cells]) -> Observation:
         if len(cells) > 1:
@@ -270,8 +287,8 @@ class Windows(Mechanism):
             place=place,
             answers=self.private_reports.attributes[-1].size,
             share=weights[place] / ONE,
-            part=part,
-            number=number,
+            part=above_zero(part) if shape.zero else part,
+            number=number.above_zero if shape.zero else number,
         )
 
     def _of_words(self, part: Cells) -> Channel:
@@ -308,7 +325,7 @@ class Windows(Mechanism):
         masses = np.maximum(shares @ shares_of(cells[0], shape.values, evenly=True), 1e-12)
         spread = np.diag(masses) - np.outer(masses, masses)
         slope = shape.matrix @ spread
-        steps = np.diff(np.eye(shape.values), axis=0)
+        steps = np.diff(np.eye(shape.truths)[int(shape.zero) :], axis=0)
         told = people * slope.T @ (slope / (shape.matrix @ masses)[:, None]) + steps.T @ steps
         law = spread @ np.linalg.pinv(told, hermitian=True) @ spread
         wanted = weights @ shares_of(cells[0], shape.values)
@@ -357,7 +374,9 @@ class Windows(Mechanism):
 
 def values_of(column: Attribute) -> int:
     """The values of a number's grid: its own, where they are few, as those of words always are."""
-    return min(column.size, FINEST) if isinstance(column, Numeric) else column.size
+    if not isinstance(column, Numeric):
+        return column.size
+    return min(column.size - column.zero, FINEST)
 
 
 def is_asked(column: Attribute) -> bool:
@@ -382,8 +401,17 @@ def _holds_numbers(column: Attribute) -> bool:
 
 def shares_of(cells: Cells, values: int, *, evenly: bool = False) -> NDArray[Any]:
     """Which part of each grid value lies in each cell, (cells, values); with `evenly` instead how
-    the numbers of each cell, all equally frequent, are rounded to the grid.
+    the numbers of each cell, all equally frequent, are rounded to the grid. A zero that has a
+    window of its own comes first.
     """
+    if isinstance(cells.attribute, Numeric) and cells.attribute.zero:
+        rest = above_zero(cells)
+        there = np.arange(cells.size) == int(cells.assign(np.zeros(1, dtype=np.int64))[0])
+        shares = shares_of(rest, values, evenly=evenly)
+        if evenly:
+            left = np.maximum(rest.counts(), 0) / np.maximum(cells.counts(), 1)
+            return np.column_stack([there / np.maximum(cells.counts(), 1), shares * left[:, None]])
+        return np.column_stack([there, shares])
     size = cells.attribute.size
     if size == values:
         merge = np.zeros((cells.size, values))
@@ -397,6 +425,17 @@ def shares_of(cells: Cells, values: int, *, evenly: bool = False) -> NDArray[Any
     merge = np.zeros((cells.size, values))
     np.add.at(merge, cells.group, masses)
     return merge / np.maximum(cells.counts(), 1)[:, None] if evenly else merge
+
+
+def above_zero(cells: Cells) -> Cells:
+    """The same cells of the numbers without zero, which has a window of its own."""
+    number, group, starts = cells.attribute, cells.group, cells.starts
+    assert isinstance(number, Numeric)
+    if starts is None:
+        return Cells(number.above_zero, cells.labels, group[1:])
+    kept = np.flatnonzero(np.append(starts[1:], number.size) > 1)
+    firsts = np.maximum(starts[kept] - 1, 0)
+    return Cells(number.above_zero, cells.labels, group[kept], firsts)
 
 
 def _standing_up_to(codes: NDArray[Any], size: int, values: int) -> NDArray[Any]:

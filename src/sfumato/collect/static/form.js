@@ -562,12 +562,15 @@ class Form {
 
   /** The values that a number sent within a window of them may stand for.
    * @param {import("./steps.js").Step} step @param {any} attribute @param {number} reported */
-  near({ values, length, round = values }, attribute, reported) {
+  near({ values, length, round, zero = 0 }, attribute, reported) {
+    if (zero && reported === values + length - 1) return `${this.label(attribute, 0)}`;
     // A number between two of the grid may have been rounded to either.
-    const width = values > 1 ? (round - 1) / (values - 1) : 1;
+    const codes = (round ?? values + zero) - zero;
+    const width = values > 1 ? (codes - 1) / (values - 1) : 1;
     const [first, last] = [reported - length + 1, Math.min(reported, values - 1)];
-    const low = this.label(attribute, Math.max(0, Math.floor((first - 1) * width) + 1));
-    const high = this.label(attribute, Math.min(round, Math.ceil((last + 1) * width)) - 1);
+    const low = this.label(attribute, zero + Math.max(0, Math.floor((first - 1) * width) + 1));
+    const top = Math.min(codes, Math.ceil((last + 1) * width)) - 1;
+    const high = this.label(attribute, zero + top);
     return low === high ? `${low}` : this.say("between", { low, high });
   }
 

@@ -251,6 +251,9 @@ export const bucket = (s, seed, item) => {
   return Number(value) % s.buckets;
 };
 
+/** The last report of a window: that of zero, where it has one of its own. @param {Step} s */
+const lastOf = (s) => s.values + s.length - (s.zero ? 1 : 2);
+
 /** The weights in all, where each report has weight a or b.
  * @type {Record<string, (s: Step) => number>} */
 export const OMEGA = {
@@ -258,7 +261,7 @@ export const OMEGA = {
   own: (s) => (s.own[0]?.length ?? 0) * (s.a - s.b) + s.symbols * s.b,
   symbol: (s) => s.cap * s.a + symbols(s) * s.b,
   collide: (s) => s.cap * s.a + (s.buckets - s.cap) * s.b,
-  window: (s) => s.length * s.a + (s.values - 1) * s.b,
+  window: (s) => s.length * s.a + (s.values - 1 + (s.zero ? s.length : 0)) * s.b,
   subset: (s) => s.chosen * s.a + (s.answers - s.chosen) * s.b,
 };
 /** @param {Step} s */
@@ -522,20 +525,26 @@ export const KINDS = {
     },
   },
   window: {
-    fields: "values length a b round?",
-    inputs: (s) => codes(s.round ?? s.values),
-    outputs: (s) => showing(codes(s.values + s.length - 1), "set"),
+    fields: "values length a b round? zero?",
+    inputs: (s) => codes(s.round ?? s.values + (s.zero ? 1 : 0)),
+    outputs: (s) => showing(codes(lastOf(s) + 1), "set"),
     fits: (s) =>
       s.length &&
-      (s.round === undefined || (s.round > 1 && s.values > 1)) &&
+      (s.zero === undefined || s.zero === 1) &&
+      (s.round === undefined || (s.round > (s.zero ? 2 : 1) && s.values > 1)) &&
       s.values * (s.round || 1) < 2 ** 53,
-    gamma: (s) => fraction(s.a, s.values > 1 ? s.b : s.a),
+    gamma: (s) => fraction(s.a, s.values > 1 || s.zero ? s.b : s.a),
     run(s, [v], draws) {
+      const none = s.zero && v === 0;
+      const own = v - (s.zero ? 1 : 0);
+      let start = own;
       if (s.round) {
-        const [place, steps] = [v * (s.values - 1), s.round - 1];
-        v = divide(place, steps) + Number(draws.below(steps) < place % steps);
+        const [place, steps] = [own * (s.values - 1), s.round - 1 - (s.zero ? 1 : 0)];
+        const drawn = draws.below(steps);
+        start = none ? 0 : divide(place, steps) + Number(drawn < place % steps);
       }
-      return [lifted(s, s.length, (i) => v + i, draws)];
+      const first = none ? lastOf(s) : start;
+      return [Math.min(lifted(s, s.length, (i) => first + i, draws), lastOf(s))];
     },
     share: (s) => (s.length * s.a) / omega(s),
   },

@@ -225,7 +225,7 @@ def _entry(expression: exp.Expression, asked: Query, base: Frame, first: Compile
         value = plain(constant(expression))
         return Label(lambda group: value, lambda group: value)
     if isinstance(expression, exp.Column):
-        AskedColumn.of(first.domain, expression.name)  # an unknown column says so, with its near miss
+        AskedColumn.of(first.domain, expression.name)  # an unknown column is refused there
         raise QueryError(
             f"column '{expression.name}' is neither grouped nor aggregated",
             hint="add it to GROUP BY",
