@@ -529,6 +529,7 @@ export const KINDS = {
     inputs: (s) => codes(s.round ?? s.values + (s.zero ? 1 : 0)),
     outputs: (s) => showing(codes(lastOf(s) + 1), "set"),
     fits: (s) =>
+      s.values &&
       s.length &&
       (s.zero === undefined || s.zero === 1) &&
       (s.round === undefined || (s.round > (s.zero ? 2 : 1) && s.values > 1)) &&
