@@ -3,8 +3,8 @@ annotation does not name, one line of ours says so.
 
 Functions check what they are given themselves, in words of their own. What no check foresaw ends in
 an exception from somewhere inside: then the annotations are read, and the argument that is at fault
-is named. So nothing is slower, and nothing refused that would have worked; only the fields of a
-dataclass are held to their annotations at once, for a value is complete the moment it exists.
+is named. So nothing is slower, and nothing refused that would have worked; only what a dataclass
+holds as a number, a word, True or False is looked at at once: "no" would count as True.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ PLAIN = {
     str: Allowed(lambda value: isinstance(value, str), "a word", frozenset({str})),
     Path: Allowed(lambda value: isinstance(value, os.PathLike), "the name of a file"),
 }
+AT_ONCE = {"float": PLAIN[float], "int": PLAIN[int], "bool": PLAIN[bool], "str": PLAIN[str]}
 
 
 def checked(thing: T) -> T:
@@ -130,6 +131,9 @@ def blaming(make: Any, given: Mapping[str, Any]) -> Iterator[None]:
 
 
 def _checked(function: Any, called: str, *, at_once: bool = False) -> Any:
+    annotations = function.__annotations__.items() if at_once else ()
+    plain = [(name, AT_ONCE[hint]) for name, hint in annotations if hint in AT_ONCE]
+
     @wraps(function)
     def checking(*given: Any, **named: Any) -> Any:
         try:
@@ -141,8 +145,10 @@ def _checked(function: Any, called: str, *, at_once: bool = False) -> Any:
             if fault is None:
                 raise
             raise fault from slip
-        if at_once and (fault := _asked(function).fault(called, given, named)):
-            raise fault
+        for name, kind in plain:
+            value = getattr(given[0], name)
+            if type(value) not in kind.plain and not kind.takes(value):
+                raise _refusal(name, value, kind)
         return made
 
     return checking
