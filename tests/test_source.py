@@ -252,7 +252,7 @@ def test_tallies_are_kept_up_to_a_size_and_the_oldest_give_way():
     tallies = {key: np.zeros(size) for key in range(20)} | {"large": np.zeros(size + 1)}
     for key, table in tallies.items():
         count = lambda counter, table=table: table  # noqa: E731
-        source._tallies([SimpleNamespace(key=key, count=count)])
+        source.tallied([SimpleNamespace(key=key, count=count)])
     assert [key for key in tallies if source._counted.find(key) is not None] == [*range(4, 20)]
 
 

@@ -48,6 +48,9 @@ class Counting(Protocol):
     def count(self, cells: Sequence[Cells]) -> NDArray[Any]:
         """How many reports fall into each combination of these cells."""
 
+    def count_many(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
+        """The tables of several questions; an engine that can answers them all in one scan."""
+
     def baskets(self, sources: Sequence[ItemSource]) -> ItemsetCounter:
         """Counts of itemsets among the items of these sources, numbered one after the other."""
 
@@ -88,6 +91,14 @@ class CellTally:
     @property
     def axes(self) -> tuple[tuple[Cells, bool], ...]:
         return tuple((part, False) for part in self.cells)
+
+
+def counts_of(tallies: Mapping[Any, Tally], counter: Counting) -> dict[Any, NDArray[Any]]:
+    """The counts of these tallies under the same keys; those of cells are counted together."""
+    plain = {key: t.cells for key, t in tallies.items() if isinstance(t, CellTally)}
+    tables = counter.count_many(list(plain.values())) if plain else []
+    others = {key: t.count(counter) for key, t in tallies.items() if key not in plain}
+    return dict(zip(plain, tables, strict=True)) | others
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,7 @@ from sfumato.estimation.moments import PowerSums, moments_of
 from sfumato.estimation.supports.supports import Supports
 from sfumato.estimation.supports.tabulated import TabulatedSupports
 from sfumato.memory import Recent
-from sfumato.observation import CellTally, Observation, Tally
+from sfumato.observation import CellTally, Observation, Tally, counts_of
 from sfumato.one_thread import one_thread
 from sfumato.privacy.probability import check_places
 from sfumato.renderers.html import MOST_LINES
@@ -222,7 +222,7 @@ class CountedSource(Source):
         known = {key: kept for key in keys if (kept := self._evidence.find(key)) is not None}
         asked = {key: each for key, each in zip(keys, questions, strict=True) if key not in known}
         seen = [self.observe(cells) for cells in asked.values()]
-        tables = self._tallies([each.tally for each in seen])
+        tables = self.tallied([each.tally for each in seen])
         for (key, cells), each, table in zip(asked.items(), seen, tables, strict=True):
             known[key] = evidence_of(each, table, cells)
             if is_nested(known[key]) and math.prod(part.size for part in cells) <= UNDONE_CELLS:
@@ -235,24 +235,15 @@ class CountedSource(Source):
         """What answered earlier questions about few cells, with all that was worked out from it."""
         return Recent(UNDONE)
 
-    def _tallies(self, tallies: Sequence[Tally]) -> list[NDArray[Any]]:
+    def tallied(self, tallies: Sequence[Tally]) -> list[NDArray[Any]]:
         """The tallies, small ones from memory where they were counted before: many questions may
         have one.
         """
         keys = [tally.key for tally in tallies]
         found = {key: kept for key in keys if (kept := self._counted.find(key)) is not None}
         missing = {tally.key: tally for tally in tallies if tally.key not in found}
-        plain = {key: t.cells for key, t in missing.items() if isinstance(t, CellTally)}
-        tables = (
-            self.counter.count_many(list(plain.values()))
-            if len(plain) > 1
-            else [self.counter.count(cells) for cells in plain.values()]
-        )
-        found |= dict(zip(plain, tables, strict=True))
-        found |= {k: t.count(self.counter) for k, t in missing.items() if k not in plain}
-        for key in missing:
-            if found[key].size <= REMEMBERED // 16:
-                self._counted.keep(key, found[key])
+        for key, table in counts_of(missing, self.counter).items():
+            found[key] = self._counted.keep(key, table) if table.size <= REMEMBERED // 16 else table
         return [found[key] for key in keys]
 
     @cached_property
@@ -273,7 +264,7 @@ class CountedSource(Source):
         check_places("axis", [axis], len(cells))
         seen = self.observe(cells)
         if seen.channel.sums_back is not None:
-            counts, sums = seen.tally.count(self.counter), undoing(seen.channel.sums_back)
+            (counts,), sums = self.tallied([seen.tally]), undoing(seen.channel.sums_back)
             return sums.of(counts, seen.channel, cells, axis, self.copies)
         channel, fine = self._own_channel(cells), self._fine_channel(cells[axis].name)
         return moments_of(self.counter, tuple(cells), axis, channel, fine, self.rows, self.copies)

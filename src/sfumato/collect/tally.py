@@ -23,7 +23,7 @@ from sfumato.errors import EstimationError, Unanswerable
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import evidence_of
 from sfumato.mechanisms.base import Mechanism
-from sfumato.observation import CellTally, Observation, Tally
+from sfumato.observation import Observation, Tally, counts_of
 from sfumato.randomness import seeded
 from sfumato.table import Table
 from sfumato.table.packing import Packing
@@ -260,13 +260,7 @@ class CampaignTally:
     def _counted(self, data: bytes) -> Counts:
         reports = self.mechanism.reports
         counter = TableCounter(Table(reports, self.packing.unpack(data)))
-        plain = {key: t for key, t in self._tallies.items() if isinstance(t, CellTally)}
-        found = counter.count_many([tally.cells for tally in plain.values()]) if plain else []
-        counts: Counts = dict(zip(plain, found, strict=True))
-        for key, tally in self._tallies.items():
-            if key not in counts:
-                counts[key] = tally.count(counter)
-        return counts
+        return counts_of(self._tallies, counter)
 
 
 def estimate(standing: Standing, rows: int, counts: Mapping[Any, NDArray[Any]]) -> Estimate:

@@ -22,10 +22,6 @@ class Counter(Counting, Protocol):
     def rows(self) -> int:
         """How many reports there are."""
 
-    def count_many(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
-        """The tables of several questions; an engine that can answers them all in one scan."""
-        return [self.count(cells) for cells in questions]
-
     def power_sums(
         self, cells: Sequence[Cells], axis: int, middle: float, half: float
     ) -> NDArray[Any]:  # (*cells, 5)

@@ -1,11 +1,9 @@
-"""Rows in memory: contingency tables by one mixed-radix pass, itemsets by packed bits; what was
-asked is remembered.
-"""
+"""Rows in memory: contingency tables by one mixed-radix pass, itemsets by packed bits."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -15,12 +13,7 @@ from numpy.typing import NDArray
 
 from sfumato.bits import Bits
 from sfumato.counting.bitmaps import itemset_counts
-from sfumato.counting.limits import (
-    DENSE_CELLS,
-    KEPT_CELLS,
-    REMEMBERED_CELLS,
-    REMEMBERED_QUESTIONS,
-)
+from sfumato.counting.limits import DENSE_CELLS, KEPT_CELLS
 from sfumato.domain import Cells, Domain, Items, Numeric, as_bits, codes_of, gathered
 from sfumato.errors import EstimationError
 from sfumato.observation import ItemSource
@@ -133,35 +126,12 @@ class CountedBaskets:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
-    """Tables that were counted, as far as they are small and few enough to be remembered."""
-
-    tables: dict[Key, NDArray[Any]] = field(default_factory=dict)
-
-    def answer(
-        self,
-        questions: Sequence[Sequence[Cells]],
-        count: Callable[[Mapping[Key, Sequence[Cells]]], Mapping[Key, NDArray[Any]]],
-    ) -> list[NDArray[Any]]:
-        """The tables of these questions; those that were not asked before are counted together."""
-        keys = [tuple(part.key for part in cells) for cells in questions]
-        asked = dict(zip(keys, questions, strict=True))
-        fresh = {key: cells for key, cells in asked.items() if key not in self.tables}
-        found = count(fresh) if fresh else {}
-        for key, table in found.items():
-            if table.size <= REMEMBERED_CELLS and len(self.tables) < REMEMBERED_QUESTIONS:
-                self.tables[key] = table
-        return [found[key] if key in found else self.tables[key] for key in keys]
-
-
-@dataclass(frozen=True, eq=False)
 class TableCounter:
     """Counts over the columns of a table; a joint domain small enough is counted once and answers
     every later question.
     """
 
     table: Table
-    _asked: Asked = field(default_factory=Asked, repr=False)
     _packed: dict[Any, CountedBaskets] = field(default_factory=dict, repr=False)
 
     @property
@@ -185,11 +155,13 @@ class TableCounter:
         return self.count_many([cells])[0]
 
     def count_many(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
-        """One pass over the rows for all questions that were not asked before."""
+        """One pass over the rows for all questions."""
         if self._whole is not None:
             asked = [([self.domain.index(p.attribute.name) for p in q], q) for q in questions]
             return [gathered(self._whole, axes, cells) for axes, cells in asked]
-        return self._asked.answer(questions, self._scan)
+        keys = [tuple(part.key for part in cells) for cells in questions]
+        found = self._scan(dict(zip(keys, questions, strict=True)))
+        return [found[key] for key in keys]
 
     def power_sums(
         self, cells: Sequence[Cells], axis: int, middle: float, half: float

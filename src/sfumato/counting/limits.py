@@ -1,10 +1,10 @@
 """Limits of counting: what is held in memory, and what is kept on disk."""
 
 # Memory: the largest table that is built (512 MB of counts), the largest full table that is counted
-# at once for all later questions, and the answers that are remembered.
+# at once for all later questions, and the largest fine table that is kept for coarser ones.
 DENSE_CELLS = 1 << 26
 KEPT_CELLS = 1 << 20
-REMEMBERED_CELLS, REMEMBERED_QUESTIONS = 1 << 16, 1 << 12
+REMEMBERED_CELLS = 1 << 16
 # One statement: questions whose columns together have at most so many cells are summed from one
 # table; a statement lists so many labels of a column, numbers so many columns in GROUPING SETS
 # (PostgreSQL: at most 31) and counts so many itemsets.

@@ -5,7 +5,6 @@ public key.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from sqlglot import exp
 from sfumato.arguments import checked
 from sfumato.bits import Bits
 from sfumato.channels.channel import has_known_laws
-from sfumato.counting.sql import Dialect, Relation, SqlCounter
+from sfumato.counting.sql import Relation, SqlCounter
 from sfumato.counting.sql.statements import Tree
 from sfumato.domain import Domain, Items
 from sfumato.errors import DataError, EstimationError, SchemaError
@@ -113,36 +112,22 @@ def _check_partners(left: Release, right: Release, found: int) -> None:
             )
 
 
-@dataclass(frozen=True, eq=False)
-class JoinedRelation(Relation):
-    """Two relations of one engine, joined on a key by the engine."""
-
-    left: Relation
-    rows_from: Tree
-    dialect: Dialect
-    flags: bool
-
-    @classmethod
-    def of(
-        cls, sides: Sequence[Relation], key: str, columns: Sequence[Sequence[str]], flags: bool
-    ) -> JoinedRelation:
-        """These columns of each side, joined where their keys are the same."""
-        tables = [
-            exp.alias_(side.rows_from.copy(), name, table=True)
-            for side, name in zip(sides, "lr", strict=True)
-        ]
-        selected = [
-            _of(name, table) for names, table in zip(columns, "lr", strict=True) for name in names
-        ]
-        same = exp.EQ(this=_of(key, "l"), expression=_of(key, "r"))
-        joined = exp.select(*selected).from_(tables[0]).join(tables[1], on=same)
-        return cls(sides[0], joined.subquery("joined"), sides[0].dialect, flags)
-
-    def fetch(self, statement: str) -> pa.Table:
-        return self.left.fetch(statement)
-
-    def row(self, statement: str) -> Sequence[Any]:
-        return self.left.row(statement)
+def _joined(
+    sides: Sequence[Relation], key: str, columns: Sequence[Sequence[str]], flags: bool
+) -> Relation:
+    """These columns of each of two relations of one engine, joined by it where their keys are the
+    same.
+    """
+    tables = [
+        exp.alias_(side.rows_from.copy(), name, table=True)
+        for side, name in zip(sides, "lr", strict=True)
+    ]
+    selected = [
+        _of(name, table) for names, table in zip(columns, "lr", strict=True) for name in names
+    ]
+    same = exp.EQ(this=_of(key, "l"), expression=_of(key, "r"))
+    joined = exp.select(*selected).from_(tables[0]).join(tables[1], on=same)
+    return sides[0].over(joined.subquery("joined"), flags)
 
 
 def _of(name: str, table: str) -> Tree:
@@ -177,7 +162,7 @@ def _join_relations(left: Release, right: Release, key: str, provenance: Provena
             "baskets in CSV and baskets in Parquet cannot be joined", hint="write both as .parquet"
         )
     columns = _columns_of(left, key, flags[0]), _columns_of(right, key, flags[1])
-    joined = JoinedRelation.of(relations, key, columns, flags[0] if baskets[0] else flags[1])
+    joined = _joined(relations, key, columns, flags[0] if baskets[0] else flags[1])
     counter = SqlCounter(provenance.mechanism.reports, joined)
     _check_partners(left, right, counter.rows)
     return Release(counter, provenance)

@@ -216,13 +216,10 @@ def _reports(
         full = FullTable(CellTally(columns), release.counter.count(columns))
         return tallies_of(release.mechanism, columns, public, full)
     ordered = tuple(map(is_ordered, columns))
+    people = float(release.rows)
     return Tallies(
-        release.mechanism, columns, public, float(release.rows), ordered, _counted(release)
+        release.mechanism, columns, public, people, ordered, lambda t: release.tallied([t])[0]
     )
-
-
-def _counted(release: Release) -> Any:
-    return lambda tally: tally.count(release.counter)
 
 
 def answers_of(

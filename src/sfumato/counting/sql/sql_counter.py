@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sfumato.counting.in_memory import Asked, Key, checked_cells, combined
+from sfumato.counting.in_memory import Key, checked_cells, combined
 from sfumato.counting.limits import (
     GROUPED_AXES,
     ITEMSETS,
@@ -68,6 +68,10 @@ class Relation(ABC):
         """
         return None
 
+    def over(self, rows_from: Tree, flags: bool) -> Relation:
+        """Other rows that the same engine reaches in the same way; relations are dataclasses."""
+        return replace(self, rows_from=rows_from, flags=flags)  # type: ignore[type-var]
+
 
 @dataclass(frozen=True, eq=False)
 class SqlCounter:
@@ -79,7 +83,6 @@ class SqlCounter:
     # description may be a stranger's.
     stated_rows: int | None = None
     kept: KeptCounts | None = None  # where counts are kept from one time to the next
-    _asked: Asked = field(default_factory=Asked, repr=False)
     _held: dict[str, dict[str, int]] = field(default_factory=dict, repr=False)  # items of baskets
 
     # What the rows are.
@@ -170,17 +173,15 @@ class SqlCounter:
         return self.count_many([cells])[0]
 
     def count_many(self, questions: Sequence[Sequence[Cells]]) -> list[NDArray[Any]]:
-        return self._asked.answer(questions, self._count_fresh)
-
-    def _count_fresh(self, questions: Mapping[Key, Sequence[Cells]]) -> dict[Key, NDArray[Any]]:
         """What is kept of these questions; the others from one scan."""
-        known: dict[Key, NDArray[Any]] = {}
-        for key, cells in questions.items():
+        keys = [tuple(part.key for part in cells) for cells in questions]
+        asked, known = dict(zip(keys, questions, strict=True)), dict[Key, NDArray[Any]]()
+        for key, cells in asked.items():
             table = None if self.kept is None else self.kept.find_cells(cells)
             if table is not None:
                 self._check_rows(int(table.sum()))
                 known[key] = table
-        fresh = {key: cells for key, cells in questions.items() if key not in known}
+        fresh = {key: cells for key, cells in asked.items() if key not in known}
         if len(fresh) == 1:
             ((key, cells),) = fresh.items()
             fine = self._finer(cells)
@@ -190,7 +191,7 @@ class SqlCounter:
             tables = self._count_together(list(fresh.values()))
             for (key, cells), table in zip(fresh.items(), tables, strict=True):
                 known[key] = self._keep(cells, table)
-        return known
+        return [known[key] for key in keys]
 
     def _finer(self, cells: Sequence[Cells]) -> tuple[Cells, ...]:
         """Every value of these columns, where that is a small table that will be kept: to count it
