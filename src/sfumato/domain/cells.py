@@ -175,6 +175,17 @@ def gathered(table: NDArray[Any], axes: Sequence[int], merges: Sequence[Cells]) 
     return table
 
 
+def coarsened(table: NDArray[Any], cells: Sequence[Cells], wanted: Sequence[Cells]) -> NDArray[Any]:
+    """A table of these cells as that of coarser cells of some of its columns."""
+    names = [part.name for part in cells]
+    strange = [part.name for part in wanted if part.name not in names]
+    if strange:
+        raise ParameterError(f"'{strange[0]}' was not counted ({listing(names)})")
+    axes = [names.index(part.name) for part in wanted]
+    merges = [part.within(cells[axis]) for part, axis in zip(wanted, axes, strict=True)]
+    return gathered(table, axes, merges)
+
+
 def spread(
     weights: NDArray[Any], axes: Sequence[int], merges: Sequence[Cells], shape: tuple[int, ...]
 ) -> NDArray[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,11 +16,11 @@ from sfumato.domain import Cells, Domain, Items
 from sfumato.engines.several import RoundSeries
 from sfumato.errors import ParameterError, Unanswerable
 from sfumato.mechanisms.base import Mechanism
-from sfumato.model.full_table import FullTable, counts_itself
+from sfumato.model.full_table import FullTable, counts_itself, full_tally
 from sfumato.model.model import Model, is_dense, is_ordered
 from sfumato.model.number_model import NumberModel, NumberReports
 from sfumato.model.observed import Answers, Reports, Tallies
-from sfumato.observation import CellTally
+from sfumato.observation import CellTally, Tally
 from sfumato.one_thread import one_thread
 from sfumato.progress import Progress, silent
 from sfumato.release import Release
@@ -43,14 +43,20 @@ def fit_release(release: Release, order: int = 3, *, tell: Progress = silent) ->
     """
     if not isinstance(order, int) or order not in (2, 3):
         raise ParameterError(f"order={shown(order)} is not fitted; use 2 or 3")
-    if joins_by_model(release.mechanism):
+    if release.mechanism.joins_by_model:
         return fit_rounds([release], tell=tell)
     _check_whole(release)
     _check_copies(release)
     columns, public = model_columns(release.mechanism)
     order = order if len(columns) > 2 else 2
     tell("counting reports", None)
-    reports = _reports(release, columns, public, order)
+    shape = tuple(part.size for part in columns)
+    whole = is_dense(shape, order) and counts_itself(release.mechanism)
+    reports = observed(
+        *(release.mechanism, columns, public, release.rows),
+        lambda tally: release.tallied([tally])[0],
+        whole=whole,
+    )
     _check_enough(reports)
     fitted_to = _described(release.mechanism, release.rows, columns)
     return Model(release.mechanism, columns, reports, order, fitted_to, tell=tell)
@@ -60,7 +66,7 @@ def fit_rounds(releases: Sequence[Release], *, tell: Progress = silent) -> Model
     """The law of numbers that groups of people were asked about one after the other, or all at
     once; of anything else there is one release.
     """
-    if len(releases) == 1 and not joins_by_model(releases[0].mechanism):
+    if len(releases) == 1 and not releases[0].mechanism.joins_by_model:
         return fit_release(releases[0], tell=tell)
     for release in releases:
         _check_copies(release)
@@ -73,11 +79,6 @@ def fit_rounds(releases: Sequence[Release], *, tell: Progress = silent) -> Model
     return replace(NumberModel.of(reports, fitted_to), tell=tell)
 
 
-def joins_by_model(mechanism: Mechanism) -> bool:
-    """Whether what reports say of columns together is told by a fitted model alone."""
-    return mechanism.joins_by_model
-
-
 def reports_of(releases: Sequence[Release]) -> NumberReports:
     """What groups of people who were asked one after the other reported, as if dealt at once."""
     if any(release.domain.baskets for release in releases):
@@ -86,7 +87,7 @@ def reports_of(releases: Sequence[Release]) -> NumberReports:
             hint="mine them together: sfumato mine ROUND1 ROUND2 ROUND3, in Python "
             "sf.mine([round1, round2, round3])",
         )
-    last = [release.mechanism for release in releases if joins_by_model(release.mechanism)]
+    last = [each.mechanism for each in releases if each.mechanism.joins_by_model]
     if len(last) != 1:
         raise ParameterError(
             f"{len(last)} of these {len(releases)} releases ask about two numbers at once; one "
@@ -204,42 +205,27 @@ def _reports_said(number: int) -> str:
     return f"{number:,} report" + "s" * (number != 1)
 
 
-def _reports(
-    release: Release, columns: tuple[Cells, ...], public: int, order: int
+def observed(
+    mechanism: Mechanism,
+    columns: tuple[Cells, ...],
+    public: int,
+    people: float,
+    count: Callable[[Tally], NDArray[Any]],
+    *,
+    whole: bool,
 ) -> Answers | Tallies:
-    seen = release.observe(columns[public : public + 1])
+    """What so many people's reports say of these columns, `public` ones first, by the counts of
+    tallies; where they are counted `whole`, any tally is a part of that of all columns.
+    """
+    ordered = tuple(map(is_ordered, columns))
+    seen = mechanism.observe(columns[public : public + 1])
     if isinstance(seen.channel, Questions) and isinstance(seen.tally, CellTally):
-        counts = release.counter.count((*columns[:public], *seen.tally.cells))
-        return answers_of(seen.channel, columns, public, counts)
-    shape = tuple(part.size for part in columns)
-    if is_dense(shape, order) and counts_itself(release.mechanism):
-        full = FullTable(CellTally(columns), release.counter.count(columns))
-        return tallies_of(release.mechanism, columns, public, full)
-    ordered = tuple(map(is_ordered, columns))
-    people = float(release.rows)
-    return Tallies(
-        release.mechanism, columns, public, people, ordered, lambda t: release.tallied([t])[0]
-    )
-
-
-def answers_of(
-    channel: Questions, columns: tuple[Cells, ...], public: int, counts: NDArray[Any]
-) -> Answers:
-    """A questionnaire's answers, from their counts by public cells, question and answer."""
-    system = channel.system
-    return Answers(
-        tuple(part.size for part in columns),
-        tuple(map(is_ordered, columns)),
-        public,
-        system.gamma,
-        system.questions,
-        np.asarray(counts, dtype=np.float64),
-    )
-
-
-def tallies_of(
-    mechanism: Mechanism, columns: tuple[Cells, ...], public: int, full: FullTable
-) -> Tallies:
-    """Reports of which the counts of all columns at once are known."""
-    ordered = tuple(map(is_ordered, columns))
+        counts = count(CellTally((*columns[:public], *seen.tally.cells)))
+        system, shape = seen.channel.system, tuple(part.size for part in columns)
+        answers = np.asarray(counts, dtype=np.float64)
+        return Answers(shape, ordered, public, system.gamma, system.questions, answers)
+    if not whole:
+        return Tallies(mechanism, columns, public, float(people), ordered, count)
+    tally = full_tally(mechanism, columns)
+    full = FullTable(tally, count(tally))
     return Tallies(mechanism, columns, public, full.people, ordered, full.part)

@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from sfumato.domain import Cells, gathered
+from sfumato.domain import Cells, coarsened
 from sfumato.errors import Unanswerable
 from sfumato.mechanisms.base import Mechanism
 from sfumato.observation import CellTally, ItemsetTally, Tally
@@ -47,11 +47,7 @@ class FullTable:
     def part(self, asked: Tally) -> NDArray[Any]:
         """The counts of a tally of some of the columns, or of coarser cells."""
         if isinstance(self.tally, CellTally) and isinstance(asked, CellTally):
-            names = [part.name for part in self.tally.cells]
-            axes = [names.index(part.name) for part in asked.cells]
-            pairs = zip(asked.cells, axes, strict=True)
-            merges = [part.within(self.tally.cells[axis]) for part, axis in pairs]
-            return gathered(self.table, axes, merges)
+            return coarsened(self.table, self.tally.cells, asked.cells)
         return self._taken([named for named, _ in _axes(asked)])
 
     def _taken(self, wanted: list[Named]) -> NDArray[Any]:

@@ -18,16 +18,14 @@ from numpy.typing import NDArray
 
 from sfumato.arguments import checked, shown
 from sfumato.channels.contrasts import Axes
-from sfumato.channels.questionnaire_channel import Questions
-from sfumato.domain import Cells
 from sfumato.errors import FileError, Unanswerable
 from sfumato.files import OVERWRITE, write_whole, written
-from sfumato.mechanisms.base import Mechanism, spec_of
+from sfumato.mechanisms.base import spec_of
 from sfumato.mechanisms.registry import from_spec
-from sfumato.model.fitted import answers_of, joins_by_model, model_columns, tallies_of
+from sfumato.model.fitted import model_columns, observed
 from sfumato.model.fitting import ROUGH, SMOOTH, Fit, refitted
 from sfumato.model.format import FORMAT, VERSION, read_model
-from sfumato.model.full_table import FullTable, full_tally
+from sfumato.model.full_table import full_tally
 from sfumato.model.local import Joined, interactions_over, likelihood_over, pairs_of
 from sfumato.model.model import Model
 from sfumato.model.number_model import NumberModel, NumberReports
@@ -133,13 +131,17 @@ def model_from(given: Untrusted, where: str) -> Model:
     mechanism = from_spec(given["release"].value)
     counts = np.array(given["counts"].numbers(MOST_COUNTS, least=0.0), dtype=np.float64)
     fitted_to = given["described"]["fitted_to"].value
-    if joins_by_model(mechanism):
+    if mechanism.joins_by_model:
         asked = tuple(part.cells() for part in mechanism.private_reports)
         numbers = NumberReports(mechanism, _table(counts, CellTally(asked), where))
         law, joined = _law(given, numbers, 2), _joined(given, numbers)
         return NumberModel.of(numbers, fitted_to, law, joined)
     columns, public = model_columns(mechanism)
-    reports = _reports(mechanism, columns, public, counts, where)
+    reports = observed(
+        *(mechanism, columns, public, counts.sum()),
+        lambda tally: _table(counts, tally, where),
+        whole=True,
+    )
     order = given["order"].whole(2, 3)
     law, joined = _law(given, reports, order), _joined(given, reports)
     return Model(mechanism, columns, reports, order, fitted_to, law, joined)
@@ -185,21 +187,6 @@ def _law(given: Untrusted, reports: Reports, order: int) -> Fit | None:
         steps=law["steps"].whole(),
         roughness=law["roughness"].number(ROUGH, SMOOTH) if "roughness" in law.fields() else SMOOTH,
     )
-
-
-def _reports(
-    mechanism: Mechanism,
-    columns: tuple[Cells, ...],
-    public: int,
-    counts: NDArray[Any],
-    where: str,
-) -> Answers | Tallies:
-    seen = mechanism.observe(columns[public : public + 1])
-    if isinstance(seen.channel, Questions) and isinstance(seen.tally, CellTally):
-        asked = CellTally((*columns[:public], *seen.tally.cells))
-        return answers_of(seen.channel, columns, public, _table(counts, asked, where))
-    tally = full_tally(mechanism, columns)
-    return tallies_of(mechanism, columns, public, FullTable(tally, _table(counts, tally, where)))
 
 
 def _table(counts: NDArray[Any], tally: Tally, where: str) -> NDArray[Any]:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.counting.limits import MOST_BYTES, MOST_ENTRY, MOST_LOOKED_AT
-from sfumato.domain import Attribute, Cells, Domain, Items, gathered
+from sfumato.domain import Attribute, Cells, Domain, Items, coarsened
 from sfumato.errors import ParameterError
 from sfumato.files import user_folder, write_whole
 
@@ -43,24 +43,6 @@ def state_of(paths: Iterable[Path]) -> str:
     """What changes when one of these files does, or one comes or goes."""
     facts = [(path.name, path.stat()) for path in sorted(paths)]
     return ", ".join(f"{name} {fact.st_size} {fact.st_mtime_ns}" for name, fact in facts)
-
-
-@dataclass(frozen=True, eq=False)
-class CountedCells:
-    """A table with the cells it counts."""
-
-    cells: tuple[Cells, ...]
-    counts: NDArray[Any]
-
-    def coarsened(self, wanted: Sequence[Cells]) -> NDArray[Any]:
-        """The table of coarser cells of some of its columns; ParameterError where they are not."""
-        names = [part.name for part in self.cells]
-        if not {part.name for part in wanted} <= set(names):
-            raise ParameterError("columns that were not counted")
-        places = [names.index(part.name) for part in wanted]
-        pairs = zip(wanted, places, strict=True)
-        merges = [part.within(self.cells[place]) for part, place in pairs]
-        return gathered(self.counts, places, merges)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,9 +77,9 @@ class KeptCounts:
         found = self.find(_of(cells))
         if found is not None:
             return found
-        for table in self._tables:
+        for fine, table in self._tables:
             with suppress(ParameterError):  # its cells are not finer
-                return table.coarsened(cells)
+                return coarsened(table, fine, cells)
         return None
 
     def keep_cells(self, cells: Sequence[Cells], counts: NDArray[Any]) -> None:
@@ -114,8 +96,8 @@ class KeptCounts:
         self.__dict__.pop("_tables", None)  # there is one more to look at
 
     @cached_property
-    def _tables(self) -> list[CountedCells]:
-        """The tables that coarser questions are tried on."""
+    def _tables(self) -> list[tuple[tuple[Cells, ...], NDArray[Any]]]:
+        """The tables that coarser questions are tried on, with the cells that they count."""
         found = []
         for path in _latest(self.folder.glob("*.npz"))[:MOST_LOOKED_AT]:
             entry = _read(path)
@@ -127,7 +109,7 @@ class KeptCounts:
                     for at, name in enumerate(entry[NAMES])
                 )
                 if entry[COUNTS].shape == tuple(part.size for part in cells):
-                    found.append(CountedCells(cells, entry[COUNTS]))
+                    found.append((cells, entry[COUNTS]))
         return found
 
     def _path(self, question: Iterable[Any]) -> Path:

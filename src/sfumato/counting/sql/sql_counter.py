@@ -22,7 +22,7 @@ from sfumato.counting.limits import (
     LISTED_LABELS,
     REMEMBERED_CELLS,
 )
-from sfumato.counting.sql.kept import CountedCells, KeptCounts
+from sfumato.counting.sql.kept import KeptCounts
 from sfumato.counting.sql.statements import (
     PACKED,
     Dialect,
@@ -35,7 +35,7 @@ from sfumato.counting.sql.statements import (
     rest_of,
     stated_cells,
 )
-from sfumato.domain import Attribute, Cells, Domain, Items, Numeric
+from sfumato.domain import Attribute, Cells, Domain, Items, Numeric, coarsened
 from sfumato.errors import DataError, SfumatoError
 from sfumato.observation import ItemsetCounter, ItemSource
 from sfumato.table.readers import flat_names
@@ -186,7 +186,7 @@ class SqlCounter:
             ((key, cells),) = fresh.items()
             fine = self._finer(cells)
             table = self._keep(fine, self._counted(fine))
-            known[key] = CountedCells(fine, table).coarsened(cells)
+            known[key] = coarsened(table, fine, cells)
         elif fresh:
             tables = self._count_together(list(fresh.values()))
             for (key, cells), table in zip(fresh.items(), tables, strict=True):
@@ -274,8 +274,8 @@ class SqlCounter:
             by_axis.setdefault(part.name, []).append(part)
         fine = tuple(map(joined, by_axis.values()))
         if math.prod(cells.size for cells in fine) <= JOINED_CELLS:
-            whole = CountedCells(fine, self.count(fine))
-            return [whole.coarsened(cells) for cells in questions]
+            whole = self.count(fine)
+            return [coarsened(whole, fine, cells) for cells in questions]
         if self.relation.dialect.grouping is None:
             return [self.count(cells) for cells in questions]
         # In runs whose columns one GROUPING SETS can number.
