@@ -15,7 +15,7 @@ from sfumato.counting.in_memory import TableCounter
 from sfumato.counting.sql import SqlCounter, statements
 from sfumato.counting.sql.database import TableName
 from sfumato.domain import Category, Cells, Domain, Numeric
-from sfumato.engines.duckdb import DuckDatabase, DuckRelation, file_relation
+from sfumato.engines.duckdb import DUCKDB, DuckDatabase, DuckRelation, file_relation
 from sfumato.errors import DataError
 from sfumato.table import Table, reader_of, save
 
@@ -78,7 +78,9 @@ def others(folder: Path) -> DuckRelation:
         f"CAST(word AS ENUM ({listed})) AS word, CAST(sex AS VARCHAR) AS sex, "
         "CAST(many AS VARCHAR) AS many, far FROM release"
     )
-    return DuckRelation(relation.connection, TableName("main", "theirs", "main").tree, "'theirs'")
+    return DuckRelation(
+        relation.connection, TableName("main", "theirs", "main").text(DUCKDB), "'theirs'"
+    )
 
 
 def quoted(name: str) -> str:

@@ -12,12 +12,11 @@ from threading import Event, Thread, Timer
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
-from sqlglot import exp
 
 from sfumato.counting.sql import Dialect, Relation
 from sfumato.counting.sql.database import COPIED, FileDatabase, TableName
 from sfumato.counting.sql.kept import state_of
-from sfumato.counting.sql.statements import Tree, whole_items
+from sfumato.counting.sql.statements import whole_items
 from sfumato.domain import Attribute, Domain, Items, Numeric
 from sfumato.engines.limits import PROGRESS_SECONDS, STATEMENT_SECONDS
 from sfumato.errors import FileError, first_line
@@ -58,7 +57,7 @@ class DuckRelation(Relation):
     """A table or view of a DuckDB connection."""
 
     connection: DuckDBPyConnection
-    rows_from: Tree
+    rows_from: str
     where: str  # how messages call it
     flags: bool = False
     reader: Reader | None = None  # of a file
@@ -80,7 +79,10 @@ class DuckRelation(Relation):
             return None
         if self.reader is None:
             return self if self.store == other.store else None
-        name = f"{self.rows_from.name}_beside"
+        view = DUCKDB.quoted(VIEW)
+        if self.rows_from != view or other.rows_from != view:  # one of them was joined before
+            return None
+        name = f"{VIEW}_beside"
         return file_relation(self.reader, reports, connection=other.connection, name=name)
 
     @contextmanager
@@ -126,7 +128,7 @@ class DuckDatabase(FileDatabase):
 
     def relation(self, table: TableName) -> DuckRelation:
         where = f"'{table.key}' of {self.where}"
-        return DuckRelation(self.connection, table.tree, where, store=self.where)
+        return DuckRelation(self.connection, table.text(DUCKDB), where, store=self.where)
 
     def comment(self, table: TableName) -> str | None:
         where = {"schema_name": table.schema, "table_name": table.table}
@@ -160,9 +162,7 @@ class DuckDatabase(FileDatabase):
     def fill(self, name: TableName, table: Table) -> None:
         with _clear(self.where):
             self.connection.register("sfumato_rows", table.to_arrow())
-            self.connection.execute(
-                f"INSERT INTO {DUCKDB.text(name.tree)} SELECT * FROM sfumato_rows"
-            )
+            self.connection.execute(f"INSERT INTO {name.text(DUCKDB)} SELECT * FROM sfumato_rows")
             self.connection.unregister("sfumato_rows")
 
 
@@ -207,13 +207,12 @@ def file_relation(
 ) -> DuckRelation:
     """The rows of a Parquet or CSV file, read column by column as they are asked for."""
     connection = connect(threads=threads) if connection is None else connection
-    view = DUCKDB.text(exp.to_identifier(name, quoted=True))
+    view = DUCKDB.quoted(name)
     with _clear(reader.where):
         connection.execute(
             f"CREATE VIEW {view} AS SELECT * FROM {_table_function(reader, reports)}"
         )
-    table = exp.table_(name, quoted=True)
-    return DuckRelation(connection, table, reader.where, isinstance(reader, CsvReader), reader)
+    return DuckRelation(connection, view, reader.where, isinstance(reader, CsvReader), reader)
 
 
 def file_state(reader: Reader) -> str:

@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from sqlglot import exp
 
 from sfumato.arguments import checked
 from sfumato.bits import Bits
 from sfumato.channels.channel import has_known_laws
 from sfumato.counting.sql import Relation, SqlCounter
-from sfumato.counting.sql.statements import Tree
 from sfumato.domain import Domain, Items
 from sfumato.errors import DataError, EstimationError, SchemaError
 from sfumato.mechanisms.combined import report_names, side_by_side
@@ -118,20 +116,18 @@ def _joined(
     """These columns of each of two relations of one engine, joined by it where their keys are the
     same.
     """
-    tables = [
-        exp.alias_(side.rows_from.copy(), name, table=True)
-        for side, name in zip(sides, "lr", strict=True)
-    ]
+    quoted = sides[0].dialect.quoted
     selected = [
-        _of(name, table) for names, table in zip(columns, "lr", strict=True) for name in names
+        f"{side}.{quoted(name)}"
+        for side, names in zip("lr", columns, strict=True)
+        for name in names
     ]
-    same = exp.EQ(this=_of(key, "l"), expression=_of(key, "r"))
-    joined = exp.select(*selected).from_(tables[0]).join(tables[1], on=same)
-    return sides[0].over(joined.subquery("joined"), flags)
-
-
-def _of(name: str, table: str) -> Tree:
-    return exp.column(exp.to_identifier(name, quoted=True), table=table)
+    tables = " JOIN ".join(
+        f"{each.rows_from} AS {side}" for each, side in zip(sides, "lr", strict=True)
+    )
+    same = f"l.{quoted(key)} = r.{quoted(key)}"
+    rows_from = f"(SELECT {', '.join(selected)} FROM {tables} ON {same}) AS joined"
+    return sides[0].over(rows_from, flags)
 
 
 def _join_relations(left: Release, right: Release, key: str, provenance: Provenance) -> Release:
@@ -144,13 +140,10 @@ def _join_relations(left: Release, right: Release, key: str, provenance: Provena
             hint="put both into one database, or use --engine memory",
         )
     relations = first, second
-    column = exp.column(exp.to_identifier(key, quoted=True))
     for relation in relations:
-        distinct = exp.Count(this=exp.Distinct(expressions=[column.copy()]))
-        counts = (exp.Count(this=exp.Star()), distinct)
-        named = (exp.alias_(each, f"n{place}") for place, each in enumerate(counts))
-        statement = exp.select(*named).from_(relation.rows_from.copy())
-        rows, different = relation.row(relation.dialect.text(statement))
+        counts = f"COUNT(*) AS n, COUNT(DISTINCT {relation.dialect.quoted(key)}) AS d"
+        statement = f"SELECT {counts} FROM {relation.rows_from}"
+        rows, different = relation.row(statement)
         if rows != different:
             raise _not_unique(key)
     baskets = [

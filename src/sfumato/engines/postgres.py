@@ -24,11 +24,9 @@ from sfumato.table.limits import BATCH_ROWS
 if TYPE_CHECKING:
     from psycopg import Connection
 
-# Statements are made of our own words and of names that sqlglot quotes; values go beside them.
-
-
 POSTGRES = Dialect(
     "postgres",
+    double="DOUBLE PRECISION",
     grouping="GROUPING",
     unnest="UNNEST",
     any_of_list=True,
@@ -140,7 +138,7 @@ class PostgresDatabase(Database):
         return "BIGINT[]" if whole_items(attribute) else "TEXT[]"
 
     def fill(self, name: TableName, table: Table) -> None:
-        target = POSTGRES.text(name.tree)
+        target = name.text(POSTGRES)
         with _clear(self.where), self.connection.cursor() as cursor:
             with cursor.copy(f"COPY {target} FROM STDIN WITH (FORMAT csv)") as copy:
                 for start in range(0, table.rows, BATCH_ROWS):

@@ -100,7 +100,7 @@ class SqliteDatabase(FileDatabase):
 
     def create(self, name: TableName, table: Table, note: str) -> None:
         columns = self.columns_of(table.domain)
-        self.execute(f"CREATE TABLE {SQLITE.text(name.tree)} (-- {note}\n{columns})")
+        self.execute(f"CREATE TABLE {name.text(SQLITE)} (-- {note}\n{columns})")
         self.fill(name, table)
 
     def fill(self, name: TableName, table: Table) -> None:
@@ -114,7 +114,7 @@ class SqliteDatabase(FileDatabase):
             marks = ", ".join("?" * len(columns))
             with _clear(self.where):
                 self.connection.executemany(
-                    f"INSERT INTO {SQLITE.text(name.tree)} VALUES ({marks})",
+                    f"INSERT INTO {name.text(SQLITE)} VALUES ({marks})",
                     zip(*columns, strict=True),
                 )
 

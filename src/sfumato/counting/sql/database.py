@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import pyarrow as pa
-from sqlglot import exp
 
 from sfumato.counting.sql.kept import KeptCounts, state_of
 from sfumato.counting.sql.sql_counter import Relation, SqlCounter
-from sfumato.counting.sql.statements import Dialect, Tree
+from sfumato.counting.sql.statements import Dialect
 from sfumato.domain import Attribute, Domain
 from sfumato.errors import EstimationError, FileError, ServerError, SfumatoError, near_miss
 from sfumato.files import OVERWRITE
@@ -45,15 +44,14 @@ class TableName:
         """
         return self.table if self.schema == self.current else f"{self.schema}.{self.table}"
 
-    @property
-    def tree(self) -> Tree:
+    def text(self, dialect: Dialect) -> str:
         """The table in a statement."""
-        return exp.table_(self.table, db=self.schema, quoted=True)
+        return f"{dialect.quoted(self.schema)}.{dialect.quoted(self.table)}"
 
     @property
-    def descriptions(self) -> Tree:
+    def descriptions(self) -> TableName:
         """The table that notes how this one was perturbed."""
-        return exp.table_(DESCRIPTIONS, db=self.current, quoted=True)
+        return TableName(self.current, DESCRIPTIONS, self.current)
 
 
 class Database(ABC):
@@ -96,7 +94,8 @@ class Database(ABC):
 
     def relation(self, table: TableName) -> Relation:
         """The rows of a table."""
-        return TableRelation(self, table.tree, self.dialect, self.dialect.unnest is None)
+        rows_from = table.text(self.dialect)
+        return TableRelation(self, rows_from, self.dialect, self.dialect.unnest is None)
 
     def state(self, table: TableName) -> str | None:
         """What changes when the rows of a table do: counts that are kept are those of one state.
@@ -143,7 +142,7 @@ class Database(ABC):
 
     def create(self, name: TableName, table: Table, note: str) -> None:
         """Make a table that holds these reports, with a note in the catalogue."""
-        target = self.dialect.text(name.tree)
+        target = name.text(self.dialect)
         self.execute(f"CREATE TABLE {target} ({self.columns_of(table.domain)})")
         self.fill(name, table)
         self.execute(f"COMMENT ON TABLE {target} IS {self.dialect.word(note)}")
@@ -166,7 +165,7 @@ class Database(ABC):
         """The definitions of the columns that hold these attributes."""
         lists = self.dialect.unnest is not None
         return ", ".join(
-            f"{self.dialect.text(exp.to_identifier(name, quoted=True))} {self.type_of(attribute)}"
+            f"{self.dialect.quoted(name)} {self.type_of(attribute)}"
             for attribute in domain
             for name in ((attribute.name,) if lists else flat_names(attribute))
         )
@@ -234,20 +233,16 @@ class Database(ABC):
 
     def _descriptions(self, table: TableName) -> list[str]:
         # No more is fetched than will be read: whoever made the database chose what stands there.
-        whole = exp.Cast(this=exp.column("description", quoted=True), to=exp.DataType.build("text"))
-        few = exp.Substring(
-            this=whole,
-            start=exp.Literal.number(1),
-            length=exp.Literal.number(MOST_JSON_BYTES + 1),
+        whole = f"CAST({self.dialect.quoted('description')} AS TEXT)"
+        found = self.fetch(
+            f"SELECT substr({whole}, 1, {MOST_JSON_BYTES + 1}) AS found"
+            f" FROM {table.descriptions.text(self.dialect)} WHERE {self._described(table)} LIMIT 1"
         )
-        statement = (
-            exp.select(exp.alias_(few, "description", quoted=True))
-            .from_(table.descriptions)
-            .where(_described(table))
-            .limit(1)
-        )
-        found = self.fetch(self.dialect.text(statement))
-        return list(found.column("description").to_pylist())
+        return list(found.column("found").to_pylist())
+
+    def _described(self, table: TableName) -> str:
+        """Whether a line of the descriptions speaks of this table."""
+        return f"{self.dialect.quoted('table_name')} = {self.dialect.word(table.key)}"
 
     def tables(self) -> list[str]:
         """The names of the tables, those of other schemas than the current one with
@@ -275,7 +270,9 @@ class Database(ABC):
             place = self.resolve(name)
             self._clear(place, force)
             self.create(place, table, f"{RELEASE_MARK}: {provenance.release}")
-            self._run(exp.insert(exp.values([(place.key, description)]), place.descriptions))
+            values = f"{self.dialect.word(place.key)}, {self.dialect.word(description)}"
+            target = place.descriptions.text(self.dialect)
+            self.execute(f"INSERT INTO {target} VALUES ({values})")
 
     def _clear(self, table: TableName, force: bool) -> None:
         """Make way for a table, where that is allowed."""
@@ -298,15 +295,13 @@ class Database(ABC):
                     "replaced",
                     hint="choose another name",
                 )
-            self.execute(f"DROP TABLE {self.dialect.text(table.tree)}")
+            self.execute(f"DROP TABLE {table.text(self.dialect)}")
+        target = table.descriptions.text(self.dialect)
         self.execute(
-            f"CREATE TABLE IF NOT EXISTS {self.dialect.text(table.descriptions)}"
+            f"CREATE TABLE IF NOT EXISTS {target}"
             ' ("table_name" VARCHAR(255) PRIMARY KEY, "description" TEXT NOT NULL)'
         )
-        self._run(exp.delete(table.descriptions).where(_described(table)))
-
-    def _run(self, statement: Tree) -> None:
-        self.execute(self.dialect.text(statement))
+        self.execute(f"DELETE FROM {target} WHERE {self._described(table)}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -363,7 +358,7 @@ class TableRelation(Relation):
     """A table of a database that fetches what it is asked for over its connection."""
 
     database: Database
-    rows_from: Tree
+    rows_from: str
     dialect: Dialect
     flags: bool = False
 
@@ -389,10 +384,3 @@ def _folded(*names: str) -> tuple[str, ...]:
     ('survey', 'ÉtÉ')
     """
     return tuple("".join(c.lower() if c.isascii() else c for c in name) for name in names)
-
-
-def _described(table: TableName) -> Tree:
-    """Whether a line of the descriptions speaks of this table."""
-    return exp.EQ(
-        this=exp.column("table_name", quoted=True), expression=exp.Literal.string(table.key)
-    )

@@ -27,7 +27,6 @@ from sfumato.counting.sql.statements import (
     PACKED,
     Dialect,
     StatementWriter,
-    Tree,
     by_value,
     joined,
     middle_of,
@@ -49,7 +48,7 @@ class Relation(ABC):
     """
 
     dialect: Dialect  # what the engine's SQL can do
-    rows_from: Tree  # what stands after FROM
+    rows_from: str  # what stands after FROM
     # Whether a basket is one column of '0' and '1' for each item (CSV, or an engine without
     # lists); else it is one list of items.
     flags: bool
@@ -68,7 +67,7 @@ class Relation(ABC):
         """
         return None
 
-    def over(self, rows_from: Tree, flags: bool) -> Relation:
+    def over(self, rows_from: str, flags: bool) -> Relation:
         """Other rows that the same engine reaches in the same way; relations are dataclasses."""
         return replace(self, rows_from=rows_from, flags=flags)  # type: ignore[type-var]
 
@@ -100,17 +99,21 @@ class SqlCounter:
         for attribute in lists:
             self.item_counts(attribute)
         columns = {name: a for a in self.domain if a not in lists for name in flat_names(a)}
-        kinds = self._fetch(self._writer.kinds(list(columns))).schema if columns else pa.schema([])
+        kinds = (
+            self.relation.fetch(self._writer.kinds(list(columns))).schema
+            if columns
+            else pa.schema([])
+        )
         missing = [name for name in columns if name not in kinds.names]
         if missing and not self.relation.dialect.typed:  # SQLite takes such a name for a word
             raise DataError(f"this release has no column '{missing[0]}'")
         # Of many labels, to list the values is shorter than a statement that lists the labels.
         words = [a for a in columns.values() if not isinstance(a, Numeric | Items)]
         for name in [a.name for a in words if a.size > LISTED_LABELS]:
-            found = self._fetch(self._writer.values(name)).column(0).to_pylist()
+            found = self.relation.fetch(self._writer.values(name)).column(0).to_pylist()
             if not set(found) <= set(columns.pop(name).labels):
                 raise _outside(name)
-        *strange, rows = self._row(self._writer.strangers(columns, kinds))
+        *strange, rows = self.relation.row(self._writer.strangers(columns, kinds))
         for name, found in zip(columns, strange, strict=True):
             if found:
                 raise _outside(name)
@@ -130,9 +133,9 @@ class SqlCounter:
         refused.
         """
         if attribute.name not in self._held:
-            found = self._fetch(self._writer.items(attribute))
+            found = self.relation.fetch(self._writer.items(attribute))
             names = [str(name) for name in found.column("item").to_pylist()]
-            (absent,) = self._row(self._writer.absent(attribute))
+            (absent,) = self.relation.row(self._writer.absent(attribute))
             if absent or not set(names) <= set(attribute.labels):
                 raise _outside(attribute.name)
             self._held[attribute.name] = dict(
@@ -146,16 +149,9 @@ class SqlCounter:
     def _writer(self) -> StatementWriter:
         return StatementWriter(self.relation.dialect, self.relation.rows_from, self.relation.flags)
 
-    def _fetch(self, statement: Tree) -> pa.Table:
-        return self.relation.fetch(self.relation.dialect.text(statement, copy=False))
-
-    def _row(self, statement: Tree) -> Sequence[Any]:
-        return self.relation.row(self.relation.dialect.text(statement, copy=False))
-
     def statement(self, cells: Sequence[Cells]) -> str:
         """The statement that counts these cells."""
-        dialect = self.relation.dialect
-        return dialect.text(self._writer.counted(cells, dialect.listed(cells)))
+        return self._writer.counted(cells, self.relation.dialect.listed(cells))
 
     def once(self, question: Sequence[Any], count: Callable[[], NDArray[Any]]) -> NDArray[Any]:
         """What is kept for a question, else counted now and kept."""
@@ -223,12 +219,12 @@ class SqlCounter:
         sizes = [cells[axis].size for axis in listed]
         statement = self._writer.counted(cells, listed)
         if any(part.size > 1 for part in grouped.values()):
-            found = self._fetch(statement)
+            found = self.relation.fetch(statement)
             counts = [_integers(found.column(f"n{n}")) for n in range(math.prod(sizes))]
             table = self._spread(found, grouped, np.stack(counts, 1).reshape(-1, *sizes))
         else:
             # DuckDB's COUNT_IF of no rows is NULL
-            row = np.array([int(number or 0) for number in self._row(statement)])
+            row = np.array([int(number or 0) for number in self.relation.row(statement)])
             table = row.reshape([*(1 for _ in grouped), *sizes])
         # In the place of a cell that was not stated, which holds all of them, leave its own rows.
         for place, axis in enumerate(listed, len(grouped)):
@@ -300,7 +296,7 @@ class SqlCounter:
         places = {key: place for place, key in enumerate(parts)}
         sets = [[places[part.key] for part in cells] for cells in questions]
         different = list({tuple(sorted(own)): own for own in sets}.values())
-        found = self._fetch(self._writer.grouping_sets(list(parts.values()), different))
+        found = self.relation.fetch(self._writer.grouping_sets(list(parts.values()), different))
         groups, tables = _integers(found.column("g")), []
         for cells, own in zip(questions, sets, strict=True):
             left_out = sum(
@@ -318,7 +314,7 @@ class SqlCounter:
         self, cells: Sequence[Cells], axis: int, middle: float, half: float
     ) -> NDArray[Any]:  # (*cells, 5)
         def summed() -> NDArray[Any]:
-            found = self._fetch(self._writer.powers(cells, cells[axis].name, middle, half))
+            found = self.relation.fetch(self._writer.powers(cells, cells[axis].name, middle, half))
             sums = np.stack([_floats(found.column(f"s{power}")) for power in range(5)], axis=1)
             self._check_rows(int(sums[:, 0].sum()))
             return self._spread(found, dict(enumerate(cells)), sums)
@@ -330,7 +326,7 @@ class SqlCounter:
         assert isinstance(attribute, Numeric)
 
         def summed() -> NDArray[Any]:
-            found = self._fetch(self._writer.spreads(cells, attribute))
+            found = self.relation.fetch(self._writer.spreads(cells, attribute))
             index = np.ravel_multi_index(self._places(found, dict(enumerate(cells))), sizes)
             rows, variance = (_floats(found.column(name)) for name in "nv")
             self._check_rows(int(rows.sum()))
@@ -415,7 +411,7 @@ class RelationItemsets:
         for start in range(0, len(itemsets), ITEMSETS):
             some = itemsets[start : start + ITEMSETS]
             counter._check_rows(counter.rows)
-            *counts, rows = counter._row(counter._writer.itemsets(self.cells, some))
+            *counts, rows = counter.relation.row(counter._writer.itemsets(self.cells, some))
             counter._check_rows(int(rows))
             total[start : start + ITEMSETS] = counts
         return total

@@ -1,5 +1,6 @@
-"""Statements that count: written once as a tree, and put into the words of whoever holds the rows
-by what its engine declares that it can do.
+"""Statements that count: SQL as every engine reads it, but for what its dialect declares otherwise.
+
+Names of columns and words are quoted by the dialect; all other names in a statement are ours.
 """
 
 from __future__ import annotations
@@ -14,16 +15,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from sqlglot import exp
 
 from sfumato.bits import Bits
 from sfumato.counting.limits import WIDE_RANGE
 from sfumato.domain import Attribute, Cells, Items, Numeric
 
-Tree = Any  # an expression; sqlglot's name for their base class is not the same in all its versions
-
-BYTE = exp.DataType.Type.UTINYINT
-CENTRE = "c"  # the mean of a group
+COUNT = "COUNT(*)"
 PACKED, PACKED_AXES = "bits", 8  # the key that stands for up to so many columns of two cells
 FEW_LABELS = 8  # up to which comparing with each is quicker than looking up a list
 CASE_RUNS = 64  # a number cut more often is grouped by its values, which are then cut here
@@ -37,7 +34,10 @@ class Dialect:
     transactions: a database that has none holds no release.
     """
 
-    name: str  # by which sqlglot knows the engine's SQL
+    name: str
+    quote: str = '"'  # around the name of a column
+    backslash: bool = False  # whether a backslash in a word says how the next letter is meant
+    double: str = "DOUBLE"  # what the type of doubles is called
     grouping: str | None = None  # what numbers the GROUPING SETS of a statement; None: it has none
     unnest: str | None = None  # what takes a list apart; None: a basket is a column for each item
     any_of_list: bool = False  # item = ANY(list), where ARRAY_CONTAINS is not known
@@ -54,13 +54,19 @@ class Dialect:
     listed_cells: int = 16
     listed_beside: int = 3
 
-    def word(self, text: str) -> str:
-        """A word as a value of a statement."""
-        return self.text(exp.Literal.string(text))
+    def quoted(self, name: str) -> str:
+        """A name in a statement, whatever it holds."""
+        return self.quote + name.replace(self.quote, 2 * self.quote) + self.quote
 
-    def text(self, statement: Tree, *, copy: bool = True) -> str:
-        """A statement in this engine's words; a tree that is nobody else's need not be copied."""
-        return str(statement.sql(dialect=self.name, copy=copy))
+    def word(self, text: str) -> str:
+        """A word as a value of a statement.
+
+        >>> print(Dialect("sqlite").word("it's"), Dialect("spark", backslash=True).word("it's"))
+        'it''s' 'it\\'s'
+        """
+        if self.backslash:
+            return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        return "'" + text.replace("'", "''") + "'"
 
     def listed(self, cells: Sequence[Cells]) -> list[int]:
         """The axes whose cells are counted by conditions, not by GROUP BY: all of a small table, a
@@ -189,12 +195,12 @@ class StatementWriter:
     """Writes the statements over one relation."""
 
     dialect: Dialect
-    rows_from: Tree
+    rows_from: str
     flags: bool = False
 
     # What is counted.
 
-    def counted(self, cells: Sequence[Cells], listed: Sequence[int]) -> exp.Select:
+    def counted(self, cells: Sequence[Cells], listed: Sequence[int]) -> str:
         """Rows grouped by the cells of some axes, each group with the counts of all combinations of
         cells of the listed axes.
 
@@ -202,111 +208,90 @@ class StatementWriter:
         together.
         """
         rests = [rest_of(cells[axis]) for axis in listed]
-        events = {
-            (axis, cell): f"e{axis}_{cell}" for axis in listed for cell in stated_cells(cells[axis])
-        }
         counts = []
         for number, choice in enumerate(product(*(range(cells[axis].size) for axis in listed))):
-            pairs = zip(listed, choice, rests, strict=True)
-            stated = [_column(events[axis, cell]) for axis, cell, rest in pairs if cell != rest]
-            counts.append(_named(self._count_where(stated), f"n{number}"))
-        named = [
-            _named(self.event(cells[axis], cell), name) for (axis, cell), name in events.items()
+            chosen = zip(listed, choice, rests, strict=True)
+            stated = [f"e{axis}_{cell}" for axis, cell, rest in chosen if cell != rest]
+            counts.append(f"{self._count_where(stated)} AS n{number}")
+        events = [
+            f"{self.event(cells[axis], cell)} AS e{axis}_{cell}"
+            for axis in listed
+            for cell in stated_cells(cells[axis])
         ]
-        return self._grouped(
-            {axis: part for axis, part in enumerate(cells) if axis not in listed}, counts, named
-        )
+        grouped = {axis: part for axis, part in enumerate(cells) if axis not in listed}
+        return self._grouped(grouped, counts, events)
 
-    def powers(self, cells: Sequence[Cells], name: str, middle: float, half: float) -> exp.Select:
+    def powers(self, cells: Sequence[Cells], name: str, middle: float, half: float) -> str:
         """Σ z^p, p = 0..4, for every combination of cells that occurs, z = (number - middle) /
         half.
         """
-        number = exp.cast(_column(name), exp.DataType.Type.DOUBLE)
-        scaled = exp.Div(
-            this=exp.paren(exp.Sub(this=number, expression=_number(middle))),
-            expression=_number(half),
-        )
-        power, sums = _column("z"), [_named(_count(), "s0")]
-        for exponent in range(1, 5):
-            sums.append(_named(exp.Sum(this=power), f"s{exponent}"))
-            power = exp.Mul(this=power.copy(), expression=_column("z"))
-        return self._grouped(dict(enumerate(cells)), sums, [_named(scaled, "z")])
+        number = f"CAST({self.dialect.quoted(name)} AS {self.dialect.double})"
+        scaled = f"({number} - {_number(middle)}) / {_number(half)} AS z"
+        powers = [" * ".join("z" * power) for power in range(1, 5)]
+        sums = [f"SUM({power}) AS s{place}" for place, power in enumerate(powers, 1)]
+        return self._grouped(dict(enumerate(cells)), [f"{COUNT} AS s0", *sums], [scaled])
 
-    def spreads(self, cells: Sequence[Cells], attribute: Numeric) -> exp.Select:
+    def spreads(self, cells: Sequence[Cells], attribute: Numeric) -> str:
         """Rows, mean and variance of a number for every combination of cells that occurs; of a
         whole number its sum beside the middle of its range, which is exact, and not its mean.
         """
-        number, x = _column(attribute.name), _column("x")
+        number, total = self.dialect.quoted(attribute.name), "AVG(x)"
         if attribute.whole:
-            whole = exp.cast(number, exp.DataType.Type.BIGINT)
-            number = exp.Sub(this=whole, expression=_number(middle_of(attribute)))
-        sums: dict[str, Tree] = {"s": exp.Sum(this=x) if attribute.whole else exp.Avg(this=x)}
+            number, total = f"CAST({number} AS BIGINT) - {_number(middle_of(attribute))}", "SUM(x)"
         # A running variance loses as many digits as its numbers lie deviations from 0.
         wide = attribute.whole and attribute.max - attribute.min >= WIDE_RANGE
         centred = wide or not self.dialect.variance
-        if not centred:
-            sums["v"] = exp.VariancePop(this=exp.cast(x, exp.DataType.Type.DOUBLE))
-        else:
-            away = exp.paren(exp.Sub(this=x, expression=_column(CENTRE)))
-            sums["v"] = exp.Avg(this=exp.Mul(this=away, expression=away))
-        selected = [_named(_count(), "n"), *(_named(part, name) for name, part in sums.items())]
-        inner = [_named(number, "x")]
-        return self._grouped(dict(enumerate(cells)), selected, inner, centred=centred)
+        variance = f"VAR_POP(CAST(x AS {self.dialect.double}))"
+        if centred:
+            variance = "AVG((x - c) * (x - c))"
+        selected = [f"{COUNT} AS n", f"{total} AS s", f"{variance} AS v"]
+        return self._grouped(dict(enumerate(cells)), selected, [f"{number} AS x"], centred=centred)
 
-    def grouping_sets(self, axes: Sequence[Cells], sets: Sequence[Sequence[int]]) -> exp.Select:
+    def grouping_sets(self, axes: Sequence[Cells], sets: Sequence[Sequence[int]]) -> str:
         """The counts over several sets of axes, from one scan; `g` tells the sets apart by the axes
         left out.
         """
-        columns = [_column(f"k{place}") for place in range(len(axes))]
-        inner = self._inner([_named(self.key(part), f"k{at}") for at, part in enumerate(axes)])
-        groups = [exp.Tuple(expressions=[columns[at].copy() for at in places]) for places in sets]
-        grouping = exp.Anonymous(this=self.dialect.grouping, expressions=columns)
-        counts = [_named(_count(), "n"), _named(grouping, "g")]
-        selected = exp.select(*(column.copy() for column in columns), *counts)
-        return selected.from_(inner).group_by(exp.GroupingSets(expressions=groups))
+        keys = ", ".join(f"k{place}" for place in range(len(axes)))
+        inner = self._inner([f"{self.key(part)} AS k{at}" for at, part in enumerate(axes)])
+        groups = ", ".join(f"({', '.join(f'k{at}' for at in places)})" for places in sets)
+        selected = f"{keys}, {COUNT} AS n, {self.dialect.grouping}({keys}) AS g"
+        return f"SELECT {selected} FROM {inner} GROUP BY GROUPING SETS ({groups})"
 
-    def itemsets(
-        self, items: Sequence[tuple[Cells, int]], itemsets: NDArray[np.int32]
-    ) -> exp.Select:  # (n, k)
+    def itemsets(self, items: Sequence[tuple[Cells, int]], itemsets: NDArray[np.int32]) -> str:
+        # (n, k)
         """How many rows hold each itemset, an item being one cell of a column: one row, one column
         an itemset, and one for all rows.
         """
-        events = [
-            _named(self.event(*items[item]), f"i{item}") for item in np.unique(itemsets).tolist()
-        ]
+        events = [f"{self.event(*items[item])} AS i{item}" for item in np.unique(itemsets).tolist()]
         counts = [
-            _named(self._count_where([_column(f"i{item}") for item in row]), f"n{place}")
+            f"{self._count_where([f'i{item}' for item in row])} AS n{place}"
             for place, row in enumerate(itemsets.tolist())
         ]
-        # Thousands of trees that are nobody else's: to copy them took longer than to count.
-        selected = exp.select(*counts, _named(_count(), "n"), copy=False)
-        return selected.from_(self._inner(events), copy=False)
+        return f"SELECT {', '.join([*counts, f'{COUNT} AS n'])} FROM {self._inner(events)}"
 
-    def items(self, attribute: Attribute) -> exp.Select:
+    def items(self, attribute: Attribute) -> str:
         """How many baskets hold each item, from one pass over the lists."""
-        unnested = exp.Anonymous(this=self.dialect.unnest, expressions=[_column(attribute.name)])
-        counted = exp.select(_column("item"), _named(_count(), "n"))
-        return counted.from_(self._inner([_named(unnested, "item")])).group_by(_column("item"))
+        unnested = f"{self.dialect.unnest}({self.dialect.quoted(attribute.name)}) AS item"
+        return f"SELECT item, {COUNT} AS n FROM {self._inner([unnested])} GROUP BY item"
 
-    def _count_where(self, events: Sequence[Tree]) -> Tree:
+    def _count_where(self, events: Sequence[str]) -> str:
         if not events:
-            return _count()
-        every = exp.and_(*events, copy=False)
-        if self.dialect.filters:
-            return exp.Filter(this=_count(), expression=exp.Where(this=every))
-        return exp.CountIf(this=every)  # many FILTERs in one statement are quadratic in DuckDB
+            return COUNT
+        every = " AND ".join(events)
+        # Many FILTERs in one statement are quadratic in DuckDB.
+        return f"{COUNT} FILTER (WHERE {every})" if self.dialect.filters else f"COUNT_IF({every})"
 
     def _grouped(
         self,
         axes: Mapping[int, Cells],
-        selected: Sequence[Tree],
-        inner: Sequence[Tree],
+        selected: Sequence[str],
+        inner: Sequence[str],
         *,
         centred: bool = False,
-    ) -> exp.Select:
+    ) -> str:
         """What is selected for every combination of cells of these axes that occurs; several axes
         of two cells are one key, whose bits they are. `centred` puts the mean of its group beside
-        every number x.
+        every number x, as c.
         """
         packed = self.dialect.packed(axes)
         keys = {
@@ -317,207 +302,173 @@ class StatementWriter:
         if packed:
             # DuckDB checks every sum, product and shift to the left for overflow, row by row; a
             # shift of a constant to the right it does not.
-            shifted: list[Tree] = [
-                exp.BitwiseRightShift(
-                    this=exp.cast(exp.Literal.number(ones(place)), BYTE),
-                    expression=exp.cast(self.key(axes[axis]), BYTE, copy=False),
-                )
+            shifted = [
+                f"(CAST({ones(place)} AS UTINYINT) >> CAST({self.key(axes[axis])} AS UTINYINT))"
                 for place, axis in enumerate(packed)
             ]
-            keys[PACKED] = reduce(lambda a, b: exp.BitwiseXor(this=a, expression=b), shifted)
-        rows = self._inner([*(_named(key, name) for name, key in keys.items()), *inner])
+            keys[PACKED] = reduce("XOR({}, {})".format, shifted)
+        rows = self._inner([*(f"{key} AS {name}" for name, key in keys.items()), *inner])
         if centred:
-            mean = exp.Window(this=exp.Avg(this=_column("x")), partition_by=[*map(_column, keys)])
-            beside = exp.select(exp.Star(), _named(mean, CENTRE), copy=False)
-            rows = beside.from_(rows, copy=False).subquery("s", copy=False)
-        statement = exp.select(*map(_column, keys), *selected, copy=False).from_(rows, copy=False)
-        return statement.group_by(*map(_column, keys), copy=False) if keys else statement
+            partition = f"PARTITION BY {', '.join(keys)}" if keys else ""
+            rows = f"(SELECT *, AVG(x) OVER ({partition}) AS c FROM {rows}) AS s"
+        statement = f"SELECT {', '.join([*keys, *selected])} FROM {rows}"
+        return f"{statement} GROUP BY {', '.join(keys)}" if keys else statement
 
-    def _inner(self, columns: Sequence[Tree]) -> Tree:
-        selected = list(columns) or [_named(exp.Literal.number(1), "one")]
-        rows = exp.select(*selected, copy=False).from_(self.rows_from.copy(), copy=False)
-        return rows.subquery("r", copy=False)
+    def _inner(self, columns: Sequence[str]) -> str:
+        return f"(SELECT {', '.join(columns) or '1 AS one'} FROM {self.rows_from}) AS r"
 
     # What shows whether the rows are reports.
 
-    def absent(self, attribute: Attribute) -> exp.Select:
+    def absent(self, attribute: Attribute) -> str:
         """How many rows hold no list at all."""
-        absent = exp.Is(this=_column(attribute.name), expression=exp.null())
-        return exp.select(_named(_count(), "n")).from_(self.rows_from.copy()).where(absent)
+        return self._how_many(f"{self.dialect.quoted(attribute.name)} IS NULL")
 
-    def strangers(self, columns: Mapping[str, Attribute], kinds: pa.Schema) -> exp.Select:
+    def _how_many(self, condition: str) -> str:
+        return f"SELECT {COUNT} AS n FROM {self.rows_from} WHERE {condition}"
+
+    def strangers(self, columns: Mapping[str, Attribute], kinds: pa.Schema) -> str:
         """Column by column, a number above 0 where some row holds what no report does: a null, or a
         value outside the domain. A column is known by the name it has among the rows.
         """
         counts = [
-            _named(self._strangers(name, attribute, kinds), f"s{place}")
+            f"{self._strangers(name, attribute, kinds)} AS s{place}"
             for place, (name, attribute) in enumerate(columns.items())
         ]
-        return exp.select(*counts, _named(_count(), "n")).from_(self.rows_from.copy())
+        return f"SELECT {', '.join([*counts, f'{COUNT} AS n'])} FROM {self.rows_from}"
 
-    def _strangers(self, name: str, attribute: Attribute, kinds: pa.Schema) -> Tree:
-        tests = _strange(name, attribute, kinds, self.dialect)
-        if not self.dialect.columnar or self.flags:  # of text, no extremes are known
-            absent = exp.Is(this=_column(name), expression=exp.null())
-            return self._count_where([exp.or_(absent, *tests, *_beyond(attribute, _column(name)))])
+    def _strangers(self, name: str, attribute: Attribute, kinds: pa.Schema) -> str:
+        column, tests = self.dialect.quoted(name), self._strange(name, attribute, kinds)
+        plain = not self.dialect.columnar or self.flags  # of text, no extremes are known
+        least, most = (column, column) if plain else (f"MIN({column})", f"MAX({column})")
+        ends = []
+        if isinstance(attribute, Numeric):
+            ends = [f"{least} < {_number(attribute.min)}", f"{most} > {_number(attribute.max)}"]
+        if plain:
+            return self._count_where([" OR ".join([f"{column} IS NULL", *tests, *ends])])
         # Of nulls and extremes DuckDB keeps account for every block, and then reads no row.
-        ends = _beyond(attribute, exp.Min(this=_column(name)), exp.Max(this=_column(name)))
-        held = exp.LT(this=exp.Count(this=_column(name)), expression=_count())
-        found: Tree = exp.Case().when(exp.or_(held, *ends), "1").else_("0")
-        for test in tests:
-            rows = exp.select(_count()).from_(self.rows_from.copy()).where(test)
-            found = exp.Add(this=found, expression=rows.subquery())
-        return found
+        held = " OR ".join([f"COUNT({column}) < {COUNT}", *ends])
+        found = [f"CASE WHEN {held} THEN 1 ELSE 0 END"]
+        return " + ".join([*found, *(f"({self._how_many(test)})" for test in tests)])
 
-    def kinds(self, columns: Sequence[str]) -> exp.Select:
+    def _strange(self, name: str, attribute: Attribute, kinds: pa.Schema) -> list[str]:
+        """The ways in which a value between the extremes may be none of the domain's."""
+        column = self.dialect.quoted(name)
+        if not isinstance(attribute, Numeric):
+            labels = ("0", "1") if isinstance(attribute, Items) else attribute.labels
+            words = [*map(self.dialect.word, labels)]
+            if len(words) > FEW_LABELS:
+                return [f"{column} NOT IN ({', '.join(words)})"]
+            return [f"({' AND '.join(f'{column} <> {word}' for word in words)})"]
+        if not self.dialect.typed:
+            wanted = "('integer')" if attribute.whole else "('integer', 'real')"
+            return [f"TYPEOF({column}) NOT IN {wanted}"]
+        kind, tests = kinds.field(name).type, []
+        if attribute.whole and not pa.types.is_integer(kind):
+            tests.append(f"FLOOR({column}) <> {column}")
+        if pa.types.is_floating(kind):  # a number that is none is no extreme, so it is looked for
+            # DuckDB takes ISNAN for a comparison, and a block whose extremes are numbers for sound.
+            finite = self.dialect.finite
+            tests.append(f"NOT {finite}({column})" if finite else f"ISNAN({column})")
+        return tests
+
+    def kinds(self, columns: Sequence[str]) -> str:
         """No row of these columns, which shows of what type they are."""
-        return exp.select(*map(_column, columns)).from_(self.rows_from.copy()).limit(0)
+        names = ", ".join(map(self.dialect.quoted, columns))
+        return f"SELECT {names} FROM {self.rows_from} LIMIT 0"
 
-    def values(self, name: str) -> exp.Select:
+    def values(self, name: str) -> str:
         """The different values of a column."""
-        return exp.select(_column(name)).distinct().from_(self.rows_from.copy())
+        return f"SELECT DISTINCT {self.dialect.quoted(name)} FROM {self.rows_from}"
 
     # Conditions and keys of a row.
 
-    def holds(self, attribute: Items, item: int) -> Tree:
+    def holds(self, attribute: Items, item: int) -> str:
         """Whether a basket holds an item."""
         label = attribute.labels[item]
         if self.flags:
-            return exp.EQ(this=_column(label), expression=exp.Literal.string("1"))
-        literal = exp.Literal.number if whole_items(attribute) else exp.Literal.string
-        value = literal(label)
+            return f"{self.dialect.quoted(label)} = '1'"
+        value = label if whole_items(attribute) else self.dialect.word(label)
+        baskets = self.dialect.quoted(attribute.name)
         if self.dialect.any_of_list:
-            return exp.EQ(this=value, expression=exp.Any(this=exp.paren(_column(attribute.name))))
-        return exp.ArrayContains(this=_column(attribute.name), expression=value)
+            return f"{value} = ANY({baskets})"
+        return f"ARRAY_CONTAINS({baskets}, {value})"
 
-    def event(self, part: Cells, cell: int) -> Tree:
+    def event(self, part: Cells, cell: int) -> str:
         """Whether a row lies in one cell."""
         attribute = part.attribute
         if isinstance(attribute, Items):
             assert part.item is not None
             held = self.holds(attribute, part.item)
-            return held if cell else exp.not_(held)
+            return held if cell else f"NOT {held}"
         if not isinstance(attribute, Numeric):
-            return _one_of(attribute, np.flatnonzero(part.group == cell))
+            return self._one_of(attribute, np.flatnonzero(part.group == cell))
         starts, owners = runs_of(part)
         ends = np.r_[starts[1:], attribute.size]
         runs = [
             self._run(part.name, attribute, starts[place], ends[place])
             for place in np.flatnonzero(owners == cell)
         ]
-        return exp.or_(*runs, copy=False) if runs else exp.false()
+        return " OR ".join(runs) or "FALSE"
 
-    def _run(self, name: str, attribute: Numeric, start: int, end: int) -> Tree:
+    def _run(self, name: str, attribute: Numeric, start: int, end: int) -> str:
         """Whether a number's code lies in start..end-1, by its value on the grid."""
         low, high = (_number(number) for number in attribute.numbers(np.array([start, end - 1])))
-        column = _column(name)
+        column = self.dialect.quoted(name)
         if start == 0:
-            return exp.LTE(this=column, expression=high) if end < attribute.size else exp.true()
+            return f"{column} <= {high}" if end < attribute.size else "TRUE"
         if end == attribute.size:
-            return exp.GTE(this=column, expression=low)
+            return f"{column} >= {low}"
         if end == start + 1:
-            return exp.EQ(this=column, expression=low)
+            return f"{column} = {low}"
         if not self.dialect.columnar:  # elsewhere one BETWEEN is cheaper than two comparisons
-            return exp.Between(this=column, low=low, high=high)
-        reached = exp.paren(exp.GTE(this=column, expression=low), copy=False)
-        passed = exp.paren(exp.GT(this=column.copy(), expression=high), copy=False)
-        return exp.paren(exp.GT(this=reached, expression=passed), copy=False)
+            return f"{column} BETWEEN {low} AND {high}"
+        return f"(({column} >= {low}) > ({column} > {high}))"
 
-    def key(self, part: Cells) -> Tree:
+    def key(self, part: Cells) -> str:
         """What rows are grouped by: a condition for two cells, the value itself, or the number of
         the cell.
         """
         attribute, stated = part.attribute, stated_cells(part)
         if part.size <= 2:
-            return self.event(part, stated[0]) if stated else exp.true()
+            return self.event(part, stated[0]) if stated else "TRUE"
         if by_value(part):
-            return _column(attribute.name)
+            return self.dialect.quoted(attribute.name)
         if isinstance(attribute, Numeric):
             starts, owners = runs_of(part)
-            return _tree(part.name, attribute.numbers(starts), owners)
-        case = exp.Case()
-        for cell in range(part.size):
-            codes = np.flatnonzero(part.group == cell)
-            if len(codes):
-                case = case.when(_one_of(attribute, codes), exp.Literal.number(cell))
-        return case
+            return _halved(self.dialect.quoted(part.name), attribute.numbers(starts), owners)
+        codes = [np.flatnonzero(part.group == cell) for cell in range(part.size)]
+        cases = [
+            f"WHEN {self._one_of(attribute, held)} THEN {cell}"
+            for cell, held in enumerate(codes)
+            if len(held)
+        ]
+        return f"CASE {' '.join(cases)} END"
+
+    def _one_of(self, attribute: Attribute, codes: NDArray[Any]) -> str:
+        """Whether a word is one of these."""
+        words = [self.dialect.word(attribute.labels[code]) for code in codes]
+        column = self.dialect.quoted(attribute.name)
+        if len(words) > 1:
+            return f"{column} IN ({', '.join(words)})"
+        return f"{column} = {words[0]}" if words else "FALSE"
 
 
-def _one_of(attribute: Attribute, codes: NDArray[Any]) -> Tree:
-    """Whether a word is one of these."""
-    words = [exp.Literal.string(attribute.labels[code]) for code in codes]
-    if len(words) > 1:
-        return exp.In(this=_column(attribute.name), expressions=words)
-    return exp.EQ(this=_column(attribute.name), expression=words[0]) if words else exp.false()
-
-
-def _tree(name: str, numbers: NDArray[Any], owners: NDArray[Any]) -> Tree:
+def _halved(column: str, numbers: NDArray[Any], owners: NDArray[Any]) -> str:
     """The cell of a number by halving: a row meets as many comparisons as the logarithm of the
     number of cuts.
     """
     if len(owners) == 1:
-        return exp.Literal.number(int(owners[0]))
+        return str(int(owners[0]))
     middle = len(owners) // 2
-    below = exp.LT(this=_column(name), expression=_number(numbers[middle]))
-    return exp.Case(
-        ifs=[exp.If(this=below, true=_tree(name, numbers[:middle], owners[:middle]))],
-        default=_tree(name, numbers[middle:], owners[middle:]),
-    )
+    below = _halved(column, numbers[:middle], owners[:middle])
+    above = _halved(column, numbers[middle:], owners[middle:])
+    return f"CASE WHEN {column} < {_number(numbers[middle])} THEN {below} ELSE {above} END"
 
 
-def _beyond(attribute: Attribute, least: Tree, most: Tree | None = None) -> list[Tree]:
-    """Whether a number, or the least or the most of several, lies beyond its range."""
-    if not isinstance(attribute, Numeric):
-        return []
-    return [
-        exp.LT(this=least.copy(), expression=_number(attribute.min)),
-        exp.GT(this=(most or least).copy(), expression=_number(attribute.max)),
-    ]
-
-
-def _strange(name: str, attribute: Attribute, kinds: pa.Schema, dialect: Dialect) -> list[Tree]:
-    """The ways in which a value between the extremes may be none of the domain's."""
-    column, tests = _column(name), list[Tree]()
-    if not isinstance(attribute, Numeric):
-        labels = ("0", "1") if isinstance(attribute, Items) else attribute.labels
-        words = [exp.Literal.string(label) for label in labels]
-        if len(words) > FEW_LABELS:
-            return [exp.not_(exp.In(this=column, expressions=words))]
-        return [exp.and_(*(exp.NEQ(this=column.copy(), expression=word) for word in words))]
-    if not dialect.typed:
-        wanted = ("integer",) if attribute.whole else ("integer", "real")
-        kinds_of = [exp.Literal.string(each) for each in wanted]
-        found = exp.Anonymous(this="TYPEOF", expressions=[column])
-        return [exp.not_(exp.In(this=found, expressions=kinds_of))]
-    kind = kinds.field(name).type
-    if attribute.whole and not pa.types.is_integer(kind):
-        tests.append(exp.NEQ(this=exp.Floor(this=column.copy()), expression=column.copy()))
-    if pa.types.is_floating(kind):  # a number that is none is no extreme, so it is looked for
-        # DuckDB takes ISNAN for a comparison, and a block whose extremes are numbers for sound.
-        finite = exp.Anonymous(this=dialect.finite or "", expressions=[column.copy()])
-        tests.append(exp.not_(finite) if dialect.finite else exp.IsNan(this=column.copy()))
-    return tests
-
-
-def _column(name: str) -> Tree:
-    return exp.Column(this=exp.Identifier(this=name, quoted=True))
-
-
-def _named(expression: Tree, name: str) -> Tree:
-    return exp.Alias(this=expression, alias=exp.Identifier(this=name, quoted=True))
-
-
-def _count() -> Tree:
-    return exp.Count(this=exp.Star(), big_int=True)
-
-
-def _number(value: Any) -> Tree:
-    """A literal that every engine reads as this very number: with an exponent where it is a double,
-    not a decimal.
+def _number(value: Any) -> str:
+    """A number that every engine reads as this very one: with an exponent where it is a double, not
+    a decimal.
     """
     number = value.item() if isinstance(value, np.generic) else value
-    text = str(abs(number)) if isinstance(number, int) else repr(abs(float(number)))
-    if not isinstance(number, int) and "e" not in text:
-        text += "e0"
-    literal = exp.Literal.number(text)
-    return exp.Neg(this=literal) if number < 0 else literal
+    text = repr(number) if isinstance(number, int) else repr(float(number))
+    return text if isinstance(number, int) or "e" in text else text + "e0"

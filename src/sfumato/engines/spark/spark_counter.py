@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from sqlglot import exp
 
 from sfumato.bits import Bits
 from sfumato.counting.bitmaps import itemset_counts
 from sfumato.counting.in_memory import TableCounter
 from sfumato.counting.sql import Dialect, Relation, SqlCounter
 from sfumato.counting.sql.kept import KeptCounts
-from sfumato.counting.sql.statements import Tree
 from sfumato.domain import Cells, Domain, Items, Numeric
 from sfumato.engines.limits import PACKED_BITS
 from sfumato.engines.spark.session import in_one_line, without_values
@@ -36,7 +34,9 @@ if TYPE_CHECKING:
     from pyspark import Broadcast
     from pyspark.sql import DataFrame, SparkSession
 
-SPARK = Dialect("spark", grouping="GROUPING_ID", unnest="EXPLODE", filters=False)
+SPARK = Dialect(
+    "spark", quote="`", backslash=True, grouping="GROUPING_ID", unnest="EXPLODE", filters=False
+)
 PACKED, COUNTED = "rows bigint, words binary", "itemset bigint, count bigint"
 
 
@@ -50,10 +50,10 @@ class SparkRelation(Relation):
     dialect: Dialect = SPARK
 
     @cached_property
-    def rows_from(self) -> Tree:
+    def rows_from(self) -> str:  # type: ignore[override]
         name = f"sfumato_{uuid.uuid4().hex}"
         self.frame.createOrReplaceTempView(name)
-        return exp.table_(exp.to_identifier(name, quoted=True))
+        return name
 
     def fetch(self, statement: str) -> pa.Table:
         with in_one_line(self.where):
