@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from sfumato.counting.sql import Dialect, Relation
 from sfumato.counting.sql.database import COPIED, FileDatabase, TableName
-from sfumato.counting.sql.kept import state_of
 from sfumato.counting.sql.statements import whole_items
 from sfumato.domain import Attribute, Domain, Items, Numeric
 from sfumato.engines.limits import PROGRESS_SECONDS, STATEMENT_SECONDS
@@ -23,7 +22,7 @@ from sfumato.errors import FileError, first_line
 from sfumato.progress import Progress, silent
 from sfumato.table import Table
 from sfumato.table.delimited import CsvReader
-from sfumato.table.parquet import FolderReader, ParquetReader
+from sfumato.table.parquet import ParquetReader
 from sfumato.table.readers import Reader
 
 if TYPE_CHECKING:
@@ -190,11 +189,11 @@ def connect(
         )
 
 
-def readable(reader: Reader) -> bool:
-    """Whether DuckDB can read this file itself."""
-    return isinstance(reader, FolderReader) or (
-        isinstance(reader, ParquetReader | CsvReader) and isinstance(reader.path, Path)
-    )
+def files_of(reader: Reader) -> list[Path]:
+    """The files that DuckDB can read itself; none where it cannot."""
+    parts: Sequence[Any] = (reader,) if isinstance(reader, CsvReader) else ()
+    parts = reader.parts if isinstance(reader, ParquetReader) else parts
+    return [part.path for part in parts if isinstance(part.path, Path)]
 
 
 def file_relation(
@@ -215,25 +214,16 @@ def file_relation(
     return DuckRelation(connection, view, reader.where, isinstance(reader, CsvReader), reader)
 
 
-def file_state(reader: Reader) -> str:
-    """What changes when the file of a release does, or one of its parts."""
-    parts = reader.parts if isinstance(reader, FolderReader) else (reader,)
-    paths = (getattr(part, "path", None) for part in parts)
-    return state_of(path for path in paths if isinstance(path, Path))
-
-
 def _table_function(reader: Reader, reports: Domain) -> str:
     """What stands after FROM to read a file."""
-    if isinstance(reader, FolderReader):
-        parts = [_literal(part.path) for part in reader.parts if isinstance(part.path, Path)]
-        return f"read_parquet([{', '.join(parts)}])"
-    if isinstance(reader, ParquetReader) and isinstance(reader.path, Path):
-        return f"read_parquet({_literal(reader.path)})"
-    if isinstance(reader, CsvReader) and isinstance(reader.path, Path):
-        return f"read_csv({_literal(reader.path)}, {_csv_options(reader, reader.path, reports)})"
-    raise FileError(
-        f"DuckDB cannot read {reader.where}", hint="use .parquet or .csv, or --engine memory"
-    )
+    files = files_of(reader)
+    if not files:
+        raise FileError(
+            f"DuckDB cannot read {reader.where}", hint="use .parquet or .csv, or --engine memory"
+        )
+    if isinstance(reader, CsvReader):
+        return f"read_csv({_literal(files[0])}, {_csv_options(reader, files[0], reports)})"
+    return f"read_parquet([{', '.join(map(_literal, files))}])"
 
 
 def _literal(path: Path) -> str:

@@ -17,9 +17,9 @@ from sfumato.address import SPECIAL, redacted, well_formed
 from sfumato.arguments import checked
 from sfumato.counting.sql import SqlCounter
 from sfumato.counting.sql.database import Database
-from sfumato.counting.sql.kept import KeptCounts
+from sfumato.counting.sql.kept import KeptCounts, state_of
 from sfumato.domain import Domain
-from sfumato.engines.duckdb import DuckDatabase, file_relation, file_state, readable
+from sfumato.engines.duckdb import DuckDatabase, file_relation, files_of
 from sfumato.engines.postgres import PostgresDatabase
 from sfumato.engines.spark import is_spark, spark_session
 from sfumato.engines.spark.spark_counter import open_with_spark
@@ -163,10 +163,10 @@ def release_in(reader: Reader, engine: str | None = None, *, cache: bool = True)
         )
     _check_engine(engine, FILE_ENGINES)
     reports = provenance.mechanism.reports
-    if engine == "memory" or (engine is None and not readable(reader)):
+    if engine == "memory" or (engine is None and not files_of(reader)):
         return Release.of(reader.table(reports))
     relation = file_relation(reader, reports)
-    kept = KeptCounts.of(provenance.release, reports, file_state(reader)) if cache else None
+    kept = KeptCounts.of(provenance.release, reports, state_of(files_of(reader))) if cache else None
     return Release(SqlCounter(reports, relation, reader.described_rows, kept), provenance)
 
 

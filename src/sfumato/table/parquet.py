@@ -187,21 +187,11 @@ class ParquetReader(RecordReader):
     def arrow_batches(
         self, names: Sequence[str], batch_rows: int = BATCH_ROWS
     ) -> Iterator[pa.RecordBatch]:
-        files = ((part.where, part._file) for part in self.parts)
-        yield from self._batches_of(files, names, batch_rows)
-
-    def word_batches(self, names: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        files = ((part.where, part._words) for part in self.parts)
-        yield from self._batches_of(files, names, batch_rows)
-
-    def _batches_of(
-        self, files: Iterator[tuple[str, Any]], names: Sequence[str], batch_rows: int
-    ) -> Iterator[pa.RecordBatch]:
         self._read = 0
-        for where, file in files:
-            with _readable_parquet(where):
-                for groups in _runs_of_groups(file.metadata):
-                    for batch in file.iter_batches(
+        for part in self.parts:
+            with _readable_parquet(part.where):
+                for groups in _runs_of_groups(part._words.metadata):
+                    for batch in part._words.iter_batches(
                         batch_rows, row_groups=groups, columns=list(names), use_threads=False
                     ):
                         self._read += batch.num_rows

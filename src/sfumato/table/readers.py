@@ -152,11 +152,7 @@ class RecordReader(Reader):
     def arrow_batches(
         self, names: Sequence[str], batch_rows: int = BATCH_ROWS
     ) -> Iterator[pa.RecordBatch]:
-        """The values of these columns, a batch at a time."""
-
-    def word_batches(self, names: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """The same, words in whatever form is encoded fastest."""
-        return self.arrow_batches(names, batch_rows)
+        """The values of these columns, a batch at a time; words may be numbers into a list."""
 
     def encode(self, batch: pa.RecordBatch, attribute: Attribute, first_row: int) -> Codes | Bits:
         """The codes of an attribute."""
@@ -173,7 +169,7 @@ class RecordReader(Reader):
 
     def batches(self, domain: Domain, batch_rows: int = BATCH_ROWS) -> Iterator[Columns]:
         first_row = 1
-        for batch in self.word_batches(self._columns_of(domain), batch_rows):
+        for batch in self.arrow_batches(self._columns_of(domain), batch_rows):
             if batch.num_rows:
                 yield tuple(self.encode(batch, attribute, first_row) for attribute in domain)
             first_row += batch.num_rows
