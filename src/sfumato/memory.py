@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from functools import wraps
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from sfumato.errors import ParameterError
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 HELD = 0.5  # of all memory that one command may take
 
@@ -83,3 +85,33 @@ class Recent(Generic[T]):
             self._total -= self._size(self._found.pop(next(iter(self._found))))
         self._found[key] = made
         return made
+
+
+def remembered(
+    most: int, size: Callable[[Any], int] = _one
+) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """A method whose results are kept with its object, by the arguments, as `Recent` keeps them.
+
+    >>> class Doubled:
+    ...     @remembered(8)
+    ...     def words(self, word: str) -> list[str]:
+    ...         return [word, word]
+    >>> each = Doubled()
+    >>> each.words("a") is each.words("a"), each.words("a") is Doubled().words("a")
+    (True, False)
+    """
+
+    def keeping(method: Callable[P, T]) -> Callable[P, T]:
+        place = f"_{method.__name__} remembered"
+
+        @wraps(method)
+        def found(*given: P.args, **named: P.kwargs) -> T:
+            me: Any = given[0]
+            kept: Recent[tuple[T]] = me.__dict__.setdefault(
+                place, Recent(most, lambda pair: size(pair[0]))
+            )
+            return kept.get(given[1:], lambda: (method(*given, **named),))[0]
+
+        return found
+
+    return keeping

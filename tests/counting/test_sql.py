@@ -139,7 +139,7 @@ def test_eight_conditions_are_one_key_and_four_are_compared(counter: SqlCounter)
     assert "GROUP BY" not in counter.statement(four)
     eight = [*four, *(DOMAIN["ids"].item_cells(label) for label in DOMAIN["ids"].labels)]
     eight.append(age.cells_by_cuts([10]))
-    assert counter.statement(eight).endswith('GROUP BY "bits"')
+    assert counter.statement(eight).endswith("GROUP BY bits")
     assert np.array_equal(counter.count(eight), ARRAYS.count(eight))
 
 

@@ -154,7 +154,7 @@ def test_a_question_is_one_statement_and_only_counts_come_back(
         source.marginal(["sex", DOMAIN["age"].cells_by_cuts([10, 20])])
     kinds, strangers, counts = sent  # the columns are looked at once, then counted
     assert kinds.endswith("LIMIT 0") and "GROUP BY" in counts
-    assert strangers.startswith("SELECT COUNT(*) FILTER(WHERE")
+    assert strangers.startswith("SELECT COUNT(*) FILTER (WHERE")
 
 
 def test_psycopg_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ include that the people are a sample.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.channels.contrasts import Axes, Floats, Interactions, subsets
-from sfumato.memory import Recent
+from sfumato.memory import remembered
 from sfumato.model.fitting import FIRST_ORDER, Fit
 from sfumato.model.loglinear import LogLinear
 
@@ -35,12 +35,8 @@ class LaplaceMarginal(NamedTuple):
     spread: Floats  # (coefficients and trials, cells)
 
 
-def recent_marginals() -> Recent[LaplaceMarginal]:
-    """Marginals worked out before, as many as have not too many entries together."""
-    return Recent(KEPT, _entries)
-
-
-def _entries(marginal: LaplaceMarginal) -> int:
+def entries_of(marginal: LaplaceMarginal) -> int:
+    """The numbers that a marginal takes in memory."""
     return marginal.spread.size
 
 
@@ -50,7 +46,6 @@ class Laplace:
 
     fit: Fit
     unheld_scale: float = 0.0  # of the pairs' variance: that of interactions left out
-    _kept: Recent[LaplaceMarginal] = field(default_factory=recent_marginals, init=False, repr=False)
 
     @cached_property
     def _family(self) -> LogLinear:
@@ -111,11 +106,9 @@ class Laplace:
         beyond = family.laws(centre[:, None] + steps) - fit.law[:, None] - self._moves @ steps
         return np.asarray(beyond / np.sqrt(TRIALS))
 
+    @remembered(KEPT, entries_of)
     def marginal(self, axes: Axes) -> LaplaceMarginal:
         """The cells of some axes (ascending)."""
-        return self._kept.get(axes, lambda: self._marginal(axes))
-
-    def _marginal(self, axes: Axes) -> LaplaceMarginal:
         from scipy.linalg import solve_triangular
 
         shape = self._family.interactions.shape

@@ -20,9 +20,9 @@ from sfumato.estimation.estimate import COUNT_COLUMNS, Estimate
 from sfumato.estimation.evidence import Evidence, evidence_of
 from sfumato.estimation.supports.supports import Supports
 from sfumato.mechanisms.base import Mechanism
-from sfumato.memory import Recent
+from sfumato.memory import remembered
 from sfumato.model.fitting import Fit, fit, loosened
-from sfumato.model.laplace import KEPT, TRIALS, Laplace, LaplaceMarginal, recent_marginals
+from sfumato.model.laplace import KEPT, TRIALS, Laplace, LaplaceMarginal, entries_of
 from sfumato.model.local import Joined, LocalFits, likelihood_over
 from sfumato.model.misfit import CONTRADICTED, misfit
 from sfumato.model.model_evidence import (
@@ -68,13 +68,6 @@ class Model(Source, Tabular):
     joined: Mapping[Axes, Joined] | None = None  # the pairs, where they were learned before
     tell: Progress = field(default=silent, repr=False)  # hears of laws that are being fitted
     by_model: bool = False  # whether answers are the model's alone: narrower, right on average
-    _kept: Recent[LaplaceMarginal] = field(default_factory=recent_marginals, init=False, repr=False)
-    _evidences: Recent[Evidence] = field(
-        default_factory=lambda: Recent(KEPT, _entries), init=False, repr=False
-    )
-    _left_open: Recent[Floats] = field(
-        default_factory=lambda: Recent(KEPT, np.size), init=False, repr=False
-    )
 
     def __post_init__(self) -> None:
         if self.order not in (2, 3):
@@ -133,10 +126,9 @@ class Model(Source, Tabular):
 
     def marginal_of(self, axes: Axes) -> LaplaceMarginal:
         """The shares of the cells of some axes (ascending) and their errors."""
-        if self.dense:
-            return self.law.marginal(axes)
-        return self._kept.get(axes, lambda: self._local_marginal(axes))
+        return self.law.marginal(axes) if self.dense else self._local_marginal(axes)
 
+    @remembered(KEPT, entries_of)
     def _local_marginal(self, axes: Axes) -> LaplaceMarginal:
         wide = self._widened(axes)
         return self._local_law(wide).marginal(tuple(map(wide.index, axes)))
@@ -236,13 +228,11 @@ class Model(Source, Tabular):
         trivial = kept == sorted(kept) and all(part.trivial for part in merges)
         return Estimate(cells, self.rows, whole if trivial else whole.merged(kept, merges))
 
+    @remembered(KEPT, lambda evidence: int(evidence.estimated.size))
     def _evidence(self, axes: Axes) -> Evidence:
         """What the model, and the reports where they do, say of the cells of some axes
         (ascending).
         """
-        return self._evidences.get(axes, lambda: self._combined(axes))
-
-    def _combined(self, axes: Axes) -> Evidence:
         model, direct = self._by_law(axes), self._direct(axes)
         if direct is None:
             return model
@@ -286,7 +276,11 @@ class Model(Source, Tabular):
         """What reports alone leave open, where the law leaves some cell as open as it is large."""
         if not far_out(found.share, found.spread[:-TRIALS].T):
             return np.zeros((len(found.share), 0))
-        return self._left_open.get(axes, lambda: unbiased_factors(self.reports, axes, found.share))
+        return self._left_open(axes)
+
+    @remembered(KEPT, np.size)
+    def _left_open(self, axes: Axes) -> Floats:  # (cells, n)
+        return unbiased_factors(self.reports, axes, self.marginal_of(axes).share)
 
     def _axis(self, part: Cells) -> int:
         if part.name not in self._axes:
@@ -344,10 +338,6 @@ class Model(Source, Tabular):
             "converged": self.law.fit.converged if self.dense else None,
             "fitted_to": dict(self.fitted_to),
         }
-
-
-def _entries(evidence: Evidence) -> int:
-    return int(evidence.estimated.size)
 
 
 def is_dense(shape: Sequence[int], order: int) -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import ClassVar, Protocol
 
@@ -22,13 +22,14 @@ from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import CountEvidence, Evidence, evidence_of
 from sfumato.estimation.likelihood import clip_and_scale
 from sfumato.mechanisms.base import Mechanism
-from sfumato.memory import Recent
+from sfumato.memory import remembered
 from sfumato.model.margins import margin_consistent
 from sfumato.model.measurement import Measurement, Measurements, Reconstruction
 from sfumato.observation import CellTally, Observation, Tally
 
 RECONSTRUCTED = 1024  # cells whose covariance is written down
 SAID = 64  # sets of axes of which what was said is remembered
+SUMMED = 1 << 16  # sums of answers and covariances that are: those of every pair of many columns
 
 
 class Reports(Protocol):
@@ -93,14 +94,6 @@ class Answers:
     questions: tuple[Question, ...]
     counts: Floats  # (*public cells, questions, answers)
     together: ClassVar[bool] = True
-    _kept: dict[tuple[int, Axes], Floats] = field(default_factory=dict, init=False, repr=False)
-    _unbiased: dict[Axes, Floats | None] = field(default_factory=dict, init=False, repr=False)
-    _said: Recent[tuple[Measurement | Reconstruction, ...]] = field(
-        default_factory=lambda: Recent(SAID), init=False, repr=False
-    )
-    _solved: Recent[CountEvidence] = field(
-        default_factory=lambda: Recent(1), init=False, repr=False
-    )
 
     @cached_property
     def people(self) -> float:
@@ -115,14 +108,11 @@ class Answers:
         shown = self.counts.sum(axis=(-2, -1)).sum(axis=rest)
         return np.atleast_1d(shown).ravel() / max(self.people, 1.0)
 
+    @remembered(SAID)  # a law and its errors ask one after the other
     def measurements(self, axes: Axes) -> tuple[Measurement | Reconstruction, ...]:
         """What questions say of these axes. Folded ones that hold others too say nothing of them
         alone, and much by least squares over all questions: where that is known, it is all.
         """
-        # A law and its errors ask one after the other.
-        return self._said.get(axes, lambda: self._says(axes))
-
-    def _says(self, axes: Axes) -> tuple[Measurement | Reconstruction, ...]:
         wanted = sum(1 << axis - self.public for axis in axes if axis >= self.public)
         beyond = any(
             question.map is not None and question.bits & wanted not in (0, question.bits)
@@ -164,6 +154,7 @@ class Answers:
     def _system(self) -> System:
         return System(self.shape[self.public :], self.questions, self.gamma)
 
+    @remembered(SUMMED)
     def unbiased(self, axes: Axes) -> Floats | None:
         """By generalised least squares over all questions, as the release itself answers: folded
         ones that hold more than these axes speak there too. Beside public columns it would be
@@ -172,50 +163,42 @@ class Answers:
         cells = math.prod(self.shape[axis] for axis in axes)
         if axes[0] < self.public or cells > RECONSTRUCTED or not self.held(axes):
             return None
-        if axes not in self._unbiased:
-            evidence = self._least_squares(axes)
-            try:
-                found = evidence.cell_covariance(np.arange(cells)) / self.people**2
-            except Unanswerable:  # too few people were asked
-                found = None
-            self._unbiased[axes] = found
-        return self._unbiased[axes]
+        try:
+            return self._least_squares(axes).cell_covariance(np.arange(cells)) / self.people**2
+        except Unanswerable:  # too few people were asked
+            return None
 
     def tally(self, asked: Tally, axes: Axes) -> Floats | None:
         rest = tuple(axis for axis in range(self.public) if axis not in axes)
         counts = self.counts.sum(axis=rest)
         return counts if axes[-1] >= self.public else counts.sum(axis=(-2, -1))
 
+    @remembered(1)  # first the counts are asked for, then their errors
     def _least_squares(self, axes: Axes) -> CountEvidence:
-        return self._solved.get(axes, lambda: self._solve(axes))  # counts, then their errors
-
-    def _solve(self, axes: Axes) -> CountEvidence:
         own = tuple(axis - self.public for axis in axes)
         sizes = tuple(self.shape[axis] for axis in axes)
         every = np.arange(math.prod(sizes))
         channel = Questions(self._system.about(own), own, every, sizes)
         return CountEvidence(self._all_people, channel)
 
+    @remembered(SUMMED)
     def _counts(self, number: int, inside: Axes, shown: Axes) -> Floats:
         """The counts of a question's answers, summed to the axes that are asked about, by those
         public cells that are.
         """
-        key = (number, (*shown, *inside))
-        if key not in self._kept:
-            question = self.questions[number]
-            rest = tuple(axis for axis in range(self.public) if axis not in shown)
-            counts = self.counts[..., number, : question.answers].sum(axis=rest)
-            if question.map is None:
-                sizes = [self.shape[axis + self.public] for axis in question.columns]
-                counts = counts.reshape(*counts.shape[:-1], *sizes)
-                gone = tuple(
-                    len(shown) + place
-                    for place, axis in enumerate(question.columns)
-                    if axis + self.public not in inside
-                )
-                counts = counts.sum(axis=gone)
-            self._kept[key] = counts
-        return self._kept[key]
+        question = self.questions[number]
+        rest = tuple(axis for axis in range(self.public) if axis not in shown)
+        counts = self.counts[..., number, : question.answers].sum(axis=rest)
+        if question.map is not None:
+            return counts
+        sizes = [self.shape[axis + self.public] for axis in question.columns]
+        counts = counts.reshape(*counts.shape[:-1], *sizes)
+        gone = tuple(
+            len(shown) + place
+            for place, axis in enumerate(question.columns)
+            if axis + self.public not in inside
+        )
+        return counts.sum(axis=gone)
 
 
 @dataclass(frozen=True, eq=False)
