@@ -69,11 +69,10 @@ def query(source: Source, sql: str, *, method: str = "invert") -> CubeResult:
         )
     names = [axis.name for axis in source.domain.axes]
     try:
-        sums = source.sums if method == "invert" else None
-        plan = QuestionPlan.of(parse(sql, names), source.domain, sums)
+        question = Question.of(source, parse(sql, names), method)
     except RecursionError:  # of reading: beyond it the same would be a fault of ours
         raise QueryError(TOO_DEEP, hint=MANY) from None
-    return _Answering(source, plan, method, *counted(source, plan.frames, method)).result()
+    return question.result()
 
 
 # The plan.
@@ -128,10 +127,20 @@ class Frame:
 
 @dataclass(frozen=True, eq=False)
 class Label:
-    """An output that is known of its group, and by what it is sorted."""
+    """An output that is known of its group, and by what it is sorted: that of a key by its place,
+    or the same in every group.
+    """
 
-    of: Callable[[Group], Any]
-    rank: Callable[[Group], Any]
+    place: int | None
+    labels: Sequence[Any]
+    ranks: Sequence[Any]
+
+    def of(self, group: Group, *, ranked: bool = False) -> Any:
+        """The label of a group, or its rank; None in a total over the key."""
+        known = self.ranks if ranked else self.labels
+        if self.place is None:
+            return known[0]
+        return known[group[self.place]] if self.place in group else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,74 +165,17 @@ class Quantile:
 Entry = Label | Estimated | Quantile
 
 
-@dataclass(frozen=True, eq=False)
-class QuestionPlan:
-    """A question in terms of the domain: what every output is, group by group."""
-
-    asked: Query
-    base: Frame
-    entries: Mapping[exp.Expression, Entry]
-    compared: Mapping[int, Entry]  # what HAVING compares, by the id of its node
-
-    @classmethod
-    def of(
-        cls, asked: Query, domain: Domain, sums: Callable[[str], bool] | None = None
-    ) -> QuestionPlan:
-        """The plan of a question; whatever cannot be answered is refused here. `sums` says of which
-        numbers the reports give the sum without counting their values.
-        """
-        compiler = Compiler(domain) if sums is None else Compiler(domain, sums=sums)
-        where = everywhere(True) if asked.where is None else compiler.condition(asked.where)
-        keys = tuple(compiler.key(each) for each in asked.keys)
-        base = Frame(where, keys, tuple(compiler.cuts))
-        entries: dict[exp.Expression, Entry] = {}
-
-        def entry(expression: exp.Expression) -> Entry:
-            expression = bare(expression)
-            if expression not in entries:
-                entries[expression] = _entry(expression, asked, base, compiler)
-            return entries[expression]
-
-        for listed in (asked.outputs, asked.order):
-            for each in listed:
-                entry(each.expression)
-        compared: dict[int, Entry] = {}
-        if asked.having is not None:  # nothing is known yet: every part of it is met
-            _truth(asked.having, asked.keys, lambda each: compared.update({id(each): entry(each)}))
-        return cls(asked, base, entries, compared)
-
-    def entry(self, expression: exp.Expression) -> Entry:
-        """What an expression of the question is."""
-        return self.entries[bare(expression)]
-
-    @property
-    def frames(self) -> list[Frame]:
-        """What must be counted before anything else."""
-        measured = [each.frame for each in self.entries.values() if isinstance(each, Estimated)]
-        return [self.base, *measured]
-
-    def has(self, values: Mapping[Entry, Any]) -> bool:
-        """Whether HAVING holds in a group where what it compares has these values."""
-        having = self.asked.having
-        return having is None or (
-            _truth(having, self.asked.keys, lambda each: values[self.compared[id(each)]]) is True
-        )
-
-
 def _entry(expression: exp.Expression, asked: Query, base: Frame, first: Compiler) -> Entry:
     """What an expression is in a group: a label where it is a key, itself where it is constant,
     else an estimate.
     """
     if expression in asked.keys:
         place = asked.keys.index(expression)
-        labels, ranks = base.keys[place].labels, base.keys[place].ranks or base.keys[place].labels
-        return Label(
-            lambda group: labels[group[place]] if place in group else None,
-            lambda group: ranks[group[place]] if place in group else None,
-        )
+        labels = base.keys[place].labels
+        return Label(place, labels, base.keys[place].ranks or labels)
     if is_constant(expression):
-        value = plain(constant(expression))
-        return Label(lambda group: value, lambda group: value)
+        value = (plain(constant(expression)),)
+        return Label(None, value, value)
     if isinstance(expression, exp.Column):
         AskedColumn.of(first.domain, expression.name)  # an unknown column is refused there
         raise QueryError(
@@ -284,76 +236,6 @@ def _any(truths: Sequence[Truth]) -> Truth:
     return _negated(_all([_negated(truth) for truth in truths]))
 
 
-# What is counted.
-
-
-def counted(
-    source: Source, frames: Sequence[Frame], method: str
-) -> tuple[dict[Frame, Tables], list[str]]:
-    """The tables behind the outputs of a question, by their frames, and what is to be said of
-    them.
-    """
-    for frame in frames:
-        frame.check_size()
-    asked = {frame.grid.key: frame.grid.cells for frame in frames if frame.grid.axes}
-    found = dict(zip(asked, source.marginals(list(asked.values())), strict=True))
-    tables: dict[Frame, Tables] = {}
-    notes: list[str] = []
-    for frame in frames:
-        grid, counts = frame.grid, found.get(frame.grid.key)
-        if counts is None:
-            tables[frame] = Tables(grid, source.rows, None, np.zeros(()))
-        elif frame.fine is not None:
-            name = frame.fine.name
-            if method == "em":
-                raise QueryError(
-                    f"em needs counts, and '{name}' has too many values to count each",
-                    hint="use --method invert",
-                )
-            moments = source.moments(grid.cells, grid.place(name))
-            tables[frame] = Tables(grid, source.rows, counts, counts.value, moments, frame.fine)
-        else:
-            value, note = _value(counts, method)
-            errors = value is counts.value
-            tables[frame] = Tables(grid, source.rows, counts, value, errors=errors)
-            notes += note
-    return tables, notes
-
-
-def _value(counts: Estimate, method: str) -> tuple[NDArray[Any], list[str]]:
-    """The counts by the method asked for. Where the inversion has no cell below 0 it is the most
-    likely itself; elsewhere the most likely has no standard error that would be its own.
-    """
-    if method == "invert" or counts.value.min(initial=0.0) >= 0:
-        return counts.value, []
-    found = counts.likelihood()
-    notes = [
-        "cells estimated below 0 were moved to what is most likely, which has no standard error of "
-        "its own; use --method invert for one"
-    ]
-    if not found.converged:
-        notes.append(
-            f"iterative Bayes stopped after {found.steps} steps, within {found.gap:.2g} a report "
-            "of its goal"
-        )
-    return found.value, notes
-
-
-def is_outside(estimate: Estimate) -> bool:
-    """Whether some cell is estimated below 0 by more than chance would explain, the replacing
-    distributions taken as known.
-
-    Two standard errors for one cell; more for many, of which some are always far out.
-    """
-    value = estimate.value
-    if value.min(initial=0.0) >= 0:
-        return False
-    reach = -NormalDist().inv_cdf(0.0228 / max(1.0, value.size / 64))
-    variances = with_known_laws(estimate.evidence).cell_variances
-    stderr = np.sqrt(np.maximum(variances, 0.0)) / estimate.copies
-    return bool((value < -reach * stderr - 1e-9).any())
-
-
 _LIKELY: WeakKeyDictionary[Evidence, NDArray[Any] | None] = WeakKeyDictionary()
 
 
@@ -374,29 +256,109 @@ def most_likely(estimate: Estimate) -> NDArray[Any] | None:
 
 
 @dataclass(frozen=True, eq=False)
-class _Answering:
-    """A question whose cells have been counted, on its way to an answer."""
+class Question:
+    """A question in terms of the domain: what every output is, group by group; and its answer."""
 
     source: Source
-    plan: QuestionPlan
+    asked: Query
     method: str
-    tables: Mapping[Frame, Tables]  # what was counted for each output
-    count_notes: Sequence[str]  # what is to be said of the counts
+    base: Frame
+    entries: Mapping[exp.Expression, Entry]
+    compared: Mapping[int, Entry]  # what HAVING compares, by the id of its node
+
+    @classmethod
+    def of(cls, source: Source, asked: Query, method: str) -> Question:
+        """The question; whatever cannot be answered is refused here."""
+        compiler = Compiler(source.domain)
+        if method == "invert":
+            compiler.sums = source.sums
+        where = everywhere(True) if asked.where is None else compiler.condition(asked.where)
+        keys = tuple(compiler.key(each) for each in asked.keys)
+        base = Frame(where, keys, tuple(compiler.cuts))
+        entries: dict[exp.Expression, Entry] = {}
+
+        def entry(expression: exp.Expression) -> Entry:
+            expression = bare(expression)
+            if expression not in entries:
+                entries[expression] = _entry(expression, asked, base, compiler)
+            return entries[expression]
+
+        for listed in (asked.outputs, asked.order):
+            for each in listed:
+                entry(each.expression)
+        compared: dict[int, Entry] = {}
+        if asked.having is not None:  # nothing is known yet: every part of it is met
+            _truth(asked.having, asked.keys, lambda each: compared.update({id(each): entry(each)}))
+        return cls(source, asked, method, base, entries, compared)
+
+    def entry(self, expression: exp.Expression) -> Entry:
+        """What an expression of the question is."""
+        return self.entries[bare(expression)]
+
+    @cached_property
+    def counted(self) -> dict[Frame, tuple[Tables, list[str]]]:
+        """What was counted for the groups and for each output, and what is to be said of it."""
+        measured = [each.frame for each in self.entries.values() if isinstance(each, Estimated)]
+        frames = dict.fromkeys([self.base, *measured])
+        for frame in frames:
+            frame.check_size()
+        asked = {frame.grid.key: frame.grid.cells for frame in frames if frame.grid.axes}
+        found = dict(zip(asked, self.source.marginals(list(asked.values())), strict=True))
+        return {frame: self._counted(frame, found.get(frame.grid.key)) for frame in frames}
+
+    def _counted(self, frame: Frame, counts: Estimate | None) -> tuple[Tables, list[str]]:
+        """The counts of a frame by the method asked for, or the sums of the powers of a number."""
+        grid, rows = frame.grid, self.source.rows
+        if counts is None:
+            return Tables(grid, rows, None, np.zeros(())), []
+        if frame.fine is not None:
+            name = frame.fine.name
+            if self.method == "em":
+                raise QueryError(
+                    f"em needs counts, and '{name}' has too many values to count each",
+                    hint="use --method invert",
+                )
+            moments = self.source.moments(grid.cells, grid.place(name))
+            return Tables(grid, rows, counts, counts.value, moments, frame.fine), []
+        # Where the inversion has no cell below 0 it is the most likely itself; elsewhere the most
+        # likely has no standard error that would be its own.
+        if self.method == "invert" or counts.value.min(initial=0.0) >= 0:
+            return Tables(grid, rows, counts, counts.value), []
+        found = counts.likelihood()
+        notes = [
+            "cells estimated below 0 were moved to what is most likely, which has no standard "
+            "error of its own; use --method invert for one"
+        ]
+        if not found.converged:
+            notes.append(
+                f"iterative Bayes stopped after {found.steps} steps, within {found.gap:.2g} a "
+                "report of its goal"
+            )
+        return Tables(grid, rows, counts, found.value, errors=False), notes
+
+    def tables(self, frame: Frame) -> Tables:
+        """What was counted for an output."""
+        return self.counted[frame][0]
+
+    # The answer.
 
     def result(self) -> CubeResult:
         """Group, filter, sort, and say what is to be said."""
-        asked, groups = self.plan.asked, list(self._groups())
-        if asked.having is not None:
-            compared = dict.fromkeys(self.plan.compared.values())
+        asked, having, groups = self.asked, self.asked.having, list(self._groups())
+        if having is not None:
+            compared = dict.fromkeys(self.compared.values())
             known = {entry: self._values(entry, groups, groups) for entry in compared}
-            values = [{e: _plain(known[e][at]) for e in known} for at in range(len(groups))]
-            pairs = zip(groups, values, strict=True)
-            groups = [group for group, own in pairs if self.plan.has(own)]
+
+            def holds(at: int) -> bool:
+                values = {entry: _plain(known[entry][at]) for entry in compared}
+                return _truth(having, asked.keys, lambda e: values[self.compared[id(e)]]) is True
+
+            groups = [group for at, group in enumerate(groups) if holds(at)]
         groups = self._sorted(groups)
         stop = None if asked.limit is None else asked.offset + asked.limit
         shown = groups[asked.offset : stop]
         columns = [
-            self._values(self.plan.entry(each.expression), shown, groups) for each in asked.outputs
+            self._values(self.entry(each.expression), shown, groups) for each in asked.outputs
         ]
         names = tuple(output.name for output in asked.outputs)
         rows = tuple(dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
@@ -413,11 +375,11 @@ class _Answering:
 
     def _groups(self) -> Iterator[Group]:
         """Every group that may occur; one that surely does not is left out, as in SQL."""
-        base = self.plan.base
-        grid, tables = base.grid, self.tables[base]
+        base = self.base
+        grid, tables = base.grid, self.tables(base)
         inside = np.broadcast_to(base.inside, grid.shape)
         records = inside * (tables.rows if tables.counts is None else tables.value)
-        for grouping in self.plan.asked.sets:
+        for grouping in self.asked.sets:
             if not grouping:
                 yield {}
                 continue
@@ -433,10 +395,10 @@ class _Answering:
                     yield group
 
     def _sorted(self, groups: list[Group]) -> list[Group]:
-        for order in reversed(self.plan.asked.order):
-            entry = self.plan.entry(order.expression)
+        for order in reversed(self.asked.order):
+            entry = self.entry(order.expression)
             if isinstance(entry, Label):
-                values = list(map(entry.rank, groups))
+                values = [entry.of(group, ranked=True) for group in groups]
             else:
                 values = self._values(entry, groups, groups)
             keys = [_sortable(value, order) for value in values]
@@ -452,7 +414,7 @@ class _Answering:
             return [entry.of(group) for group in groups]
         if isinstance(entry, Quantile):
             return self._quantiles(entry, groups)
-        tables, frame, answers = self.tables[entry.frame], entry.frame, []
+        tables, frame, answers = self.tables(entry.frame), entry.frame, []
         for group in groups:
             mask, shared = frame.mask(group), partial(_sharing, frame, group, all_groups)
             sheet = Sheet(tables, tables.middle(mask) if entry.centred else 0.0)
@@ -482,8 +444,8 @@ class _Answering:
 
     def _keep(self) -> float | None:
         """The keep of the one perturbed column, where all that is asked are counts by one."""
-        counts = self.tables[self.plan.base].counts
-        outputs = [output.expression for output in self.plan.asked.outputs]
+        counts = self.tables(self.base).counts
+        outputs = [output.expression for output in self.asked.outputs]
         estimates = [each for each in outputs if is_aggregate(each)]
         if counts is None or not all(isinstance(each, exp.Count) for each in estimates):
             return None
@@ -492,12 +454,12 @@ class _Answering:
 
     def _check_errors(self, rows: tuple[Row, ...]) -> None:
         """Refuse a question whose every count is lost in its error."""
-        outputs = self.plan.asked.outputs
+        outputs = self.asked.outputs
         names = [each.name for each in outputs if isinstance(bare(each.expression), exp.Count)]
         answers = [row[name] for row in rows for name in names]
         if not answers or not all(is_lost(each.stderr, self.source.rows) for each in answers):
             return
-        counts, axes = self.tables[self.plan.base].counts, self.plan.base.grid.axes
+        counts, axes = self.tables(self.base).counts, self.base.grid.axes
         number, step = axes[0].attribute if len(axes) == 1 else None, 0.0
         if counts is not None and isinstance(number, Numeric):
             resolved = resolution(counts.evidence, number)
@@ -508,17 +470,17 @@ class _Answering:
     # What is to be said.
 
     def _notes(self, groups: Sequence[Group], columns: Sequence[list[Any]]) -> Iterator[str]:
-        yield from self.count_notes
+        yield from (note for _, notes in self.counted.values() for note in notes)
         turn = self.source.provenance.turn if isinstance(self.source, Release) else None
         if turn is not None:
             yield (
                 f"this is round {turn.round} of {len(turn.shares)}: counts are of the "
                 f"{self.source.rows:,} people whom it asked, not of all"
             )
-        entries = self.plan.entries.values()
+        entries = self.entries.values()
         if self.method == "em" and any(isinstance(entry, Quantile) for entry in entries):
             yield "quantiles are those of the inversion, whose errors are known"
-        counts = (tables.counts for tables in self.tables.values())
+        counts = (tables.counts for tables, _ in self.counted.values())
         supposed = [each.evidence.assumes for each in counts if each is not None]
         answers = (each for column in columns for each in column if isinstance(each, Answer))
         supposed += [answer.assumes for answer in answers]  # quantiles count for themselves
@@ -538,7 +500,7 @@ class _Answering:
     def _by_value(self, groups: Sequence[Group]) -> Iterator[str]:
         """How to group a number as a release in its bins does, whose groups have other names."""
         known = {each.name: each for each in self.source.domain if isinstance(each, Numeric)}
-        for key in self.plan.asked.keys:
+        for key in self.asked.keys:
             number = known.get(key.name) if isinstance(key, exp.Column) else None
             if number is not None and 0 < len(number.cuts) < len(groups) - 1:
                 name = exp.column(number.name, quoted=not number.name.isidentifier()).sql()
@@ -554,8 +516,15 @@ class _Answering:
         """Say where inversion and maximum likelihood disagree, if the inversion left
         the simplex.
         """
-        counts = self.tables[self.plan.base].counts
-        if self.method != "invert" or counts is None or not is_outside(counts):
+        counts = self.tables(self.base).counts
+        if self.method != "invert" or counts is None or counts.value.min(initial=0.0) >= 0:
+            return
+        # Two standard errors for one cell, the replacing distributions taken as known; more for
+        # many cells, of which some are always far out.
+        reach = -NormalDist().inv_cdf(0.0228 / max(1.0, counts.value.size / 64))
+        variances = with_known_laws(counts.evidence).cell_variances
+        stderr = np.sqrt(np.maximum(variances, 0.0)) / counts.copies
+        if not (counts.value < -reach * stderr - 1e-9).any():
             return
         likely = most_likely(counts) if counts.value.size <= limits.COMPARED_CELLS else None
         if likely is None:
@@ -564,9 +533,9 @@ class _Answering:
                 "(try --method em)"
             )
             return
-        keys, labels = self.plan.asked.keys, [key.labels for key in self.plan.base.keys]
+        keys, labels = self.asked.keys, [key.labels for key in self.base.keys]
         for group in groups:
-            mask = np.broadcast_to(self.plan.base.mask(group), counts.value.shape).astype(float)
+            mask = np.broadcast_to(self.base.mask(group), counts.value.shape).astype(float)
             inverted, other = counts.dot(mask), float((likely * mask).sum())
             if abs(other - inverted.value) > inverted.stderr > 0:
                 named = [f"{keys[at].sql()} = {labels[at][place]}" for at, place in group.items()]
