@@ -236,6 +236,21 @@ def _any(truths: Sequence[Truth]) -> Truth:
     return _negated(_all([_negated(truth) for truth in truths]))
 
 
+def is_outside(estimate: Estimate) -> bool:
+    """Whether some cell is estimated below 0 by more than chance would explain, the replacing
+    distributions taken as known.
+
+    Two standard errors for one cell; more for many, of which some are always far out.
+    """
+    value = estimate.value
+    if value.min(initial=0.0) >= 0:
+        return False
+    reach = -NormalDist().inv_cdf(0.0228 / max(1.0, value.size / 64))
+    variances = with_known_laws(estimate.evidence).cell_variances
+    stderr = np.sqrt(np.maximum(variances, 0.0)) / estimate.copies
+    return bool((value < -reach * stderr - 1e-9).any())
+
+
 _LIKELY: WeakKeyDictionary[Evidence, NDArray[Any] | None] = WeakKeyDictionary()
 
 
@@ -517,14 +532,7 @@ class Question:
         the simplex.
         """
         counts = self.tables(self.base).counts
-        if self.method != "invert" or counts is None or counts.value.min(initial=0.0) >= 0:
-            return
-        # Two standard errors for one cell, the replacing distributions taken as known; more for
-        # many cells, of which some are always far out.
-        reach = -NormalDist().inv_cdf(0.0228 / max(1.0, counts.value.size / 64))
-        variances = with_known_laws(counts.evidence).cell_variances
-        stderr = np.sqrt(np.maximum(variances, 0.0)) / counts.copies
-        if not (counts.value < -reach * stderr - 1e-9).any():
+        if self.method != "invert" or counts is None or not is_outside(counts):
             return
         likely = most_likely(counts) if counts.value.size <= limits.COMPARED_CELLS else None
         if likely is None:
