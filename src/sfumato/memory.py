@@ -4,6 +4,7 @@ that are kept in it, the oldest giving way.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Hashable
 from functools import wraps
@@ -61,7 +62,7 @@ class Recent(Generic[T]):
     (['A', 'B', 'C'], 2)
     """
 
-    def __init__(self, most: int, size: Callable[[T], int] = _one) -> None:
+    def __init__(self, most: float, size: Callable[[T], int] = _one) -> None:
         self._most, self._size = most, size
         self._found: dict[Hashable, T] = {}
         self._total = 0
@@ -88,9 +89,10 @@ class Recent(Generic[T]):
 
 
 def remembered(
-    most: int, size: Callable[[Any], int] = _one
+    most: float = math.inf, size: Callable[[Any], int] = _one
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """A method whose results are kept with its object, by the arguments, as `Recent` keeps them.
+    """A method whose results are kept with its object, by the arguments: all, or as many as `Recent`
+    keeps.
 
     >>> class Doubled:
     ...     @remembered(8)

@@ -29,7 +29,6 @@ from sfumato.observation import CellTally, Observation, Tally
 
 RECONSTRUCTED = 1024  # cells whose covariance is written down
 SAID = 64  # sets of axes of which what was said is remembered
-SUMMED = 1 << 16  # sums of answers and covariances that are: those of every pair of many columns
 
 
 class Reports(Protocol):
@@ -154,7 +153,7 @@ class Answers:
     def _system(self) -> System:
         return System(self.shape[self.public :], self.questions, self.gamma)
 
-    @remembered(SUMMED)
+    @remembered()
     def unbiased(self, axes: Axes) -> Floats | None:
         """By generalised least squares over all questions, as the release itself answers: folded
         ones that hold more than these axes speak there too. Beside public columns it would be
@@ -181,7 +180,7 @@ class Answers:
         channel = Questions(self._system.about(own), own, every, sizes)
         return CountEvidence(self._all_people, channel)
 
-    @remembered(SUMMED)
+    @remembered()
     def _counts(self, number: int, inside: Axes, shown: Axes) -> Floats:
         """The counts of a question's answers, summed to the axes that are asked about, by those
         public cells that are.
