@@ -91,8 +91,7 @@ class Recent(Generic[T]):
 def remembered(
     most: float = math.inf, size: Callable[[Any], int] = _one
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """A method whose results are kept with its object, by the arguments: all, or as many as `Recent`
-    keeps.
+    """A method whose results are kept with its object, by the arguments: all, or the latest.
 
     >>> class Doubled:
     ...     @remembered(8)

@@ -71,8 +71,8 @@ class Domain(Result):
     title: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        listed = isinstance(self.attributes, list | tuple)
-        if not listed or not all(isinstance(each, Attribute) for each in self.attributes):
+        several = isinstance(self.attributes, list | tuple)
+        if not several or not all(isinstance(each, Attribute) for each in self.attributes):
             raise SchemaError(
                 f"a domain is a list of attributes, not {shown(self.attributes)}",
                 hint='as in Domain((Category("smoker", ("no", "yes")),))',
@@ -83,17 +83,7 @@ class Domain(Result):
         twice, times = names.most_common(1)[0]
         if times > 1:
             raise SchemaError(f"attribute '{twice}' is named twice in this domain")
-        self._check_size()
-        if len(names) > 1 and len(self._axis_places) < len(self.axes):
-            axes = Counter(axis.name for axis in self.axes)
-            raise SchemaError(
-                f"'{axes.most_common(1)[0][0]}' is an item and an attribute, or an item of two; "
-                "rename one of them"
-            )
-
-    def _check_size(self) -> None:
-        """Refuse what no file could describe."""
-        if len(self.attributes) > MOST_ATTRIBUTES:
+        if len(self.attributes) > MOST_ATTRIBUTES:  # what no file could describe
             raise SchemaError(
                 f"{len(self.attributes):,} attributes are more than the {MOST_ATTRIBUTES:,} that "
                 "a domain may have"
@@ -103,6 +93,12 @@ class Domain(Result):
             raise SchemaError(
                 f"this domain lists {listed:,} values; it may list {MOST_DOMAIN_LABELS:,}",
                 hint="leave out attributes, or merge rare values",
+            )
+        if len(names) > 1 and len(self._axis_places) < len(self.axes):
+            axes = Counter(axis.name for axis in self.axes)
+            raise SchemaError(
+                f"'{axes.most_common(1)[0][0]}' is an item and an attribute, or an item of two; "
+                "rename one of them"
             )
 
     def __iter__(self) -> Iterator[Attribute]:
@@ -338,8 +334,10 @@ def _attribute(entry: dict[str, Any], place: int) -> Attribute:
     name = Untrusted(name, f"the name of attribute {place}", SchemaError).word()
     kind = entry.get("type")
     if not isinstance(kind, str) or kind not in _CLASSES:
+        found = f"type {shown(kind)}" if isinstance(kind, str) else "a type that is no word"
+        found = "no type" if kind is None else found
         raise SchemaError(
-            f"attribute '{name}' has {_found_type(kind)}; it must be one of {listing(_CLASSES)}",
+            f"attribute '{name}' has {found}; it must be one of {listing(_CLASSES)}",
             hint=near_miss(kind, _CLASSES) if isinstance(kind, str) else None,
         )
     given = Untrusted(entry, f"attribute '{name}'", SchemaError)
@@ -351,12 +349,6 @@ def _attribute(entry: dict[str, Any], place: int) -> Attribute:
     read = _FIELDS | ({"missing": Untrusted.word} if kind == "category" else {})
     said = {key: read[key](given[key]) for key in entry if key not in ("name", "type")}
     return _CLASSES[kind](name, **said)
-
-
-def _found_type(kind: Any) -> str:
-    if kind is None:
-        return "no type"
-    return f"type {shown(kind)}" if isinstance(kind, str) else "a type that is no word"
 
 
 def _labels(given: Untrusted) -> tuple[str, ...]:

@@ -192,17 +192,14 @@ def _check_number(private: Domain, columns: list[Cells]) -> None:
 def _check_enough(reports: Reports) -> None:
     needed = FEWEST * sum(size - 1 for size in reports.shape[reports.public :])
     if reports.people < needed:
+        rows = round(reports.people)
         raise Unanswerable(
-            f"a release of {_reports_said(round(reports.people))} is too small to fit: its single "
-            f"columns alone take {needed:,}",
+            f"a release of {rows:,} report{'' if rows == 1 else 's'} is too small to fit: its "
+            f"single columns alone take {needed:,}",
             hint="its unbiased answers stand: query the release itself",
-            rows=round(reports.people),
+            rows=rows,
             needed=needed,
         )
-
-
-def _reports_said(number: int) -> str:
-    return f"{number:,} report" + "s" * (number != 1)
 
 
 def observed(

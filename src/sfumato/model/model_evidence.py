@@ -143,7 +143,8 @@ class LawEvidence(Evidence):
         error = _length(known) / np.maximum(small, 1e-300)
         counted = np.clip((error - KNOWN) / KNOWN, 0.0, 1.0)
         moved = _within(np.concatenate([known, bends * counted]), known, unbiased)
-        stated, least = _length(moved), np.maximum(_reach(error, small, unbiased), WHOLE * unit)
+        stated, least = _length(moved), np.minimum(reach(small, error), _length(unbiased))
+        least = np.maximum(least, WHOLE * unit)
         open_at_all = np.where(stated > ROUNDING * size, stated, np.inf)
         wide = moved * np.maximum(least / open_at_all, 1.0)
         most = np.maximum(everyone / 2, _length(known))  # between nobody and all
@@ -170,11 +171,6 @@ def _within(moved: NDArray[Any], known: NDArray[Any], unbiased: NDArray[Any]) ->
         return moved
     most = np.maximum(_length(known), _length(unbiased))
     return np.asarray(moved * np.minimum(most / np.maximum(_length(moved), 1e-300), 1.0))
-
-
-def _reach(error: NDArray[Any], size: NDArray[Any], unbiased: NDArray[Any]) -> NDArray[Any]:
-    """How far sums may reach by their logarithms, as far as reports alone leave it open."""
-    return np.minimum(reach(size, error), _length(unbiased))
 
 
 def reach(size: NDArray[Any], error: NDArray[Any]) -> NDArray[Any]:

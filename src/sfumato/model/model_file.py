@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +57,7 @@ def model_to_dict(model: Model) -> dict[str, Any]:
         "described": model.describe(),
         "order": model.order,
         "release": spec_of(model.mechanism),
-        "counts": _whole_numbers(_counts(model)),
+        "counts": [int(count) for count in np.rint(_counts(model)).ravel().tolist()],
     }
     if model.dense:
         found = model.law.fit
@@ -69,7 +68,10 @@ def model_to_dict(model: Model) -> dict[str, Any]:
             "steps": found.steps,
             "roughness": found.roughness,
         }
-    elif sum(map(_coefficients(model.reports), pairs_of(model.reports))) <= MOST_COEFFICIENTS:
+    elif (
+        sum(interactions_over(model.reports, pair, 2).size for pair in pairs_of(model.reports))
+        <= MOST_COEFFICIENTS
+    ):
         data["pairs"] = [
             {
                 "columns": list(axes),
@@ -80,10 +82,6 @@ def model_to_dict(model: Model) -> dict[str, Any]:
             for axes, found in model.pairs.items()
         ]
     return data
-
-
-def _coefficients(reports: Reports) -> Callable[[Axes], int]:
-    return lambda axes: interactions_over(reports, axes, 2).size
 
 
 def _counts(model: Model) -> NDArray[Any]:
@@ -102,10 +100,6 @@ def _counts(model: Model) -> NDArray[Any]:
             cells=cells,
         )
     return np.asarray(reports.count(tally))
-
-
-def _whole_numbers(counts: NDArray[Any]) -> list[int]:
-    return [int(count) for count in np.rint(counts).ravel().tolist()]
 
 
 @checked

@@ -85,12 +85,9 @@ def _numeric(bins: Bins) -> Numeric:
 
 def _jointly(model: Model, rows: int, rng: Keystream) -> list[NDArray[np.intp]]:
     law = model.law.fit.law
-    place = _picked(np.cumsum(law), rng.random(rows) * law.sum())
+    place = np.searchsorted(np.cumsum(law), rng.random(rows) * law.sum(), side="right")
+    place = np.minimum(place, len(law) - 1)
     return [axis.astype(np.intp) for axis in np.unravel_index(place, model.reports.shape)]
-
-
-def _picked(running: Floats, draws: Floats) -> NDArray[np.intp]:
-    return np.minimum(np.searchsorted(running, draws, side="right"), len(running) - 1)
 
 
 def _in_turn(model: Model, rows: int, rng: Keystream) -> list[NDArray[np.intp]]:

@@ -22,7 +22,7 @@ from sfumato.publish.limits import MOST_BINS
 from sfumato.result import Result
 from sfumato.table import Table, propose, read_items, reader_of, save
 from sfumato.table.baskets import BasketReader
-from sfumato.table.formats import STANDARD_STREAM, check_target, kind_of
+from sfumato.table.formats import STANDARD_STREAM, check_target, format_of
 from sfumato.table.parquet import is_records
 from sfumato.table.readers import ITEMS_NAME, RecordReader
 from sfumato.table.table import plain_array
@@ -476,7 +476,7 @@ class ReleasedRecords(Result):
 def check_record_target(target: str | Path, *, force: bool = False) -> None:
     """Refuse what records cannot be written to, before any work is done for it."""
     check_target(target, force)
-    if str(target) != STANDARD_STREAM and kind_of(Path(target)) == "dat":
+    if str(target) != STANDARD_STREAM and format_of(Path(target)).kind == "dat":
         raise ParameterError(
             f"'{target}' is a name for baskets", hint="end it in .csv, .csv.gz or .parquet"
         )

@@ -75,11 +75,6 @@ def format_of(path: Path) -> Format:
     raise FileError(f"'{path}' has a name of an unknown kind", hint=hint)
 
 
-def kind_of(path: Path) -> str:
-    """csv, parquet or dat, by the file's name."""
-    return format_of(path).kind
-
-
 def reader_of(source: Any, form: str | None = None) -> Reader:
     """The reader for a file name ('-' is standard input), or for a data frame; a reader is its own.
 
@@ -192,8 +187,11 @@ def writer_to(
         digested = Digested(raw)
         plain = raw if kind.describes_itself else cast(BinaryIO, digested)
         with (
-            _zipped(plain) if path.suffix.lower() == ".gz" else nullcontext(plain) as stream,
-            kind(stream, domain, provenance) as writer,
+            # Gzipped with nothing of when and where it was written.
+            gzip.GzipFile(fileobj=plain, filename="", mode="wb", mtime=0, compresslevel=6)
+            if path.suffix.lower() == ".gz"
+            else nullcontext(plain) as zipped,
+            kind(cast(BinaryIO, zipped), domain, provenance) as writer,
         ):
             yield writer
         settle(raw)  # a disk that is full says so here, before the description changes
@@ -218,11 +216,6 @@ def _to_standard_output(domain: Domain, provenance: Provenance | None) -> Iterat
             stream.seek(0)
             shutil.copyfileobj(stream, target)
     target.flush()
-
-
-def _zipped(stream: BinaryIO) -> Any:
-    """The same stream, gzipped, with nothing of when and where it was written."""
-    return gzip.GzipFile(fileobj=stream, filename="", mode="wb", mtime=0, compresslevel=6)
 
 
 def save(table: Table, target: str | Path, *, force: bool = False) -> None:
