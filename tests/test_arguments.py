@@ -642,6 +642,7 @@ def methods(folder: Path) -> dict[str, Call]:
     for name, source in {"Exact": exact, "Release": release}.items():
         made |= {
             f"{name}.observe": (source.observe, {"cells": cells}),
+            f"{name}.tallied": (source.tallied, {"tallies": [source.observe(cells).tally]}),
             f"{name}.moments": (
                 numeric(source).moments,
                 {"cells": [thing("numbers").cells()], "axis": 0},

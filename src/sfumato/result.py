@@ -41,13 +41,13 @@ class Tabular(Shown):
             raise ParameterError("there is no table in this result")
         return frames.arrow(framed)
 
-    def to_pandas(self, *options: Any, **named: Any) -> Any:
+    def to_pandas(self) -> Any:
         """The same as a pandas data frame."""
-        return self.to_arrow(*options, **named).to_pandas()
+        return self.to_arrow().to_pandas()
 
-    def to_polars(self, *options: Any, **named: Any) -> Any:
+    def to_polars(self) -> Any:
         """The same as a Polars data frame."""
-        return frames.as_polars(self.to_arrow(*options, **named))
+        return frames.as_polars(self.to_arrow())
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """The same as one dictionary per row."""

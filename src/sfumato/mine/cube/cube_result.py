@@ -11,7 +11,7 @@ from sfumato.arguments import checked
 from sfumato.errors import ParameterError
 from sfumato.estimation.answer import Answer
 from sfumato.privacy.samples import retention_rows
-from sfumato.renderers.frames import arrow
+from sfumato.renderers.frames import arrow, as_polars
 from sfumato.renderers.picture import estimates
 from sfumato.result import Result
 from sfumato.view import Chart, ColumnView, TableView, View
@@ -100,6 +100,14 @@ class CubeResult(Result):
         `n_low` and `n_high` for `n`. What is undefined is null; exact counts are whole.
         """
         return arrow(self.view(level).tables[0])
+
+    def to_pandas(self, level: float = 0.95) -> Any:
+        """A data frame of the same columns."""
+        return self.to_arrow(level).to_pandas()
+
+    def to_polars(self, level: float = 0.95) -> Any:
+        """A Polars data frame of the same columns."""
+        return as_polars(self.to_arrow(level))
 
     @checked
     def labels_of(self, row: Row) -> list[str]:
