@@ -540,6 +540,7 @@ def methods(folder: Path) -> dict[str, Call]:
         "Domain.__contains__": (domain.__contains__, {"name": "sex"}),
         "Domain.__getitem__": (domain.__getitem__, {"name": "sex"}),
         "Domain.axis": (domain.axis, {"name": "sex"}),
+        "Domain.axis_named": (domain.axis_named, {"name": "sex"}),
         "Domain.cells_of": (domain.cells_of, {"name": "sex"}),
         "Domain.from_dict": (sf.Domain.from_dict, {"data": domain.to_dict()}),
         "Domain.from_toml": (

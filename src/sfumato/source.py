@@ -167,8 +167,7 @@ def default_cells(domain: Domain, name: str) -> Cells:
     """The default partition of a column of these records: every value, or a number's default
     bins.
     """
-    axis = domain.axes[domain.axis(name)]
-    attribute = domain.attributes[axis.attribute]
+    attribute = domain.axis_named(name).attribute
     if isinstance(attribute, Numeric) and attribute.cuts:
         return attribute.cells_by_cuts(attribute.cuts)
     return domain.cells_of(name)
@@ -251,8 +250,7 @@ class CountedSource(Source):
         return Recent(REMEMBERED, np.size)
 
     def sums(self, name: str) -> bool:
-        number = self.domain.axes[self.domain.axis(name)]
-        attribute = self.domain.attributes[number.attribute]
+        attribute = self.domain.axis_named(name).attribute
         if not isinstance(attribute, Numeric):
             return False
         try:

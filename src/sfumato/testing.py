@@ -381,11 +381,7 @@ class MechanismContract:
 
     def test_a_classifier_is_learned_and_asked(self, example: Example) -> None:
         domain, columns = example.mechanism.domain, example.columns
-        targets = [
-            axis.name
-            for axis in domain.axes
-            if not isinstance(domain.attributes[axis.attribute], Numeric)
-        ]
+        targets = [axis.name for axis in domain.axes if not isinstance(axis.attribute, Numeric)]
         if len(columns) < 2 or not targets:
             return
 
@@ -478,7 +474,7 @@ def _split(
     domain: Domain, cell: tuple[int, ...], shown: list[str]
 ) -> tuple[list[int], tuple[int, ...]]:
     """The public values of a cell in the order of their names, and its private ones."""
-    names = [domain.attributes[axis.attribute].name for axis in domain.axes]
+    names = [axis.attribute.name for axis in domain.axes]
     public = [cell[names.index(name)] for name in shown]
     return public, tuple(v for v, name in zip(cell, names, strict=True) if name not in shown)
 
@@ -498,10 +494,9 @@ def every_report(reports: Domain) -> Columns:
     """Each report of a domain once, as columns, in the order of their joint cells."""
     codes = np.unravel_index(np.arange(reports.cells), reports.shape)
     found: list[Any] = []
-    for place, attribute in enumerate(reports):
-        own = [
-            code for code, axis in zip(codes, reports.axes, strict=True) if axis.attribute == place
-        ]
+    for attribute in reports:
+        pairs = zip(codes, reports.axes, strict=True)
+        own = [code for code, axis in pairs if axis.attribute is attribute]
         basket = isinstance(attribute, Items)
         found.append(Bits.from_dense(np.stack(own, axis=1).astype(bool)) if basket else own[0])
     return tuple(found)

@@ -147,9 +147,8 @@ class Paired:
         """
         chosen: list[int] = []
         for place, attribute in enumerate(self.private):
-            axes = [
-                number for number, axis in enumerate(self.private.axes) if axis.attribute == place
-            ]
+            every = enumerate(self.private.axes)
+            axes = [number for number, axis in every if axis.attribute is attribute]
             if isinstance(attribute, Items):
                 counts = as_bits(self.truths[place]).counts()
                 axes = [axes[item] for item in np.argsort(-counts, kind="stable")[:FEW_CELLS]]
@@ -158,9 +157,9 @@ class Paired:
 
     def _column(self, axis: int) -> PairedColumn:
         described = self.private.axes[axis]
-        attribute = self.private.attributes[described.attribute]
+        attribute = described.attribute
         reports = self.release.column(attribute.name)
-        truth = self.truths[described.attribute]
+        truth = self.truths[self.private.index(attribute.name)]
         if isinstance(attribute, Items):
             cells = attribute.item_cells(described.name)
         else:
@@ -171,7 +170,9 @@ class Paired:
     def codes(self, axes: Sequence[int]) -> list[NDArray[np.intp]]:
         """The true codes of a few private axes, one row a report."""
         described = [self.private.axes[axis] for axis in axes]
-        return [_codes(self.truths[a.attribute], a.item).astype(np.intp) for a in described]
+        places = [self.private.index(each.attribute.name) for each in described]
+        pairs = zip(places, described, strict=True)
+        return [_codes(self.truths[at], each.item).astype(np.intp) for at, each in pairs]
 
     def channel_over(self, axes: Sequence[int]) -> Channel:
         """The channel of a few private axes; one that replaces by the column's own distribution

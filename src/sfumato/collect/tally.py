@@ -273,7 +273,7 @@ def estimate(standing: Standing, rows: int, counts: Mapping[Any, NDArray[Any]]) 
 
 def shown_cells(domain: Domain, name: str) -> Cells:
     """The cells in which a column is shown: its values, its default bins, or ten ranges."""
-    attribute = domain.attributes[domain.axes[domain.axis(name)].attribute]
+    attribute = domain.axis_named(name).attribute
     if isinstance(attribute, Numeric):
         if attribute.cuts:
             return attribute.cells_by_cuts(attribute.cuts)

@@ -51,9 +51,13 @@ class Axis:
     """One direction of a contingency table: an attribute, or one item of a universe."""
 
     name: str
-    size: int
-    attribute: int
+    attribute: Attribute
     item: int | None = None
+
+    @property
+    def size(self) -> int:
+        """How many codes it has: two for an item."""
+        return self.attribute.size if self.item is None else 2
 
 
 @checked
@@ -142,11 +146,11 @@ class Domain(Result):
     @cached_property
     def axes(self) -> tuple[Axis, ...]:
         axes: list[Axis] = []
-        for place, attribute in enumerate(self.attributes):
+        for attribute in self.attributes:
             if isinstance(attribute, Items):
-                axes += [Axis(value, 2, place, item) for item, value in enumerate(attribute.values)]
+                axes += [Axis(name, attribute, item) for item, name in enumerate(attribute.values)]
             else:
-                axes.append(Axis(attribute.name, attribute.size, place))
+                axes.append(Axis(attribute.name, attribute))
         return tuple(axes)
 
     @cached_property
@@ -163,10 +167,13 @@ class Domain(Result):
                 hint=near_miss(name, self._axis_places),
             ) from None
 
+    def axis_named(self, name: str) -> Axis:
+        """The axis of this name; an unknown one is refused with its near miss."""
+        return self.axes[self.axis(name)]
+
     def cells_of(self, name: str) -> Cells:
         """The finest partition of the named axis."""
-        axis = self.axes[self.axis(name)]
-        attribute = self.attributes[axis.attribute]
+        attribute = self.axis_named(name).attribute
         return attribute.item_cells(name) if isinstance(attribute, Items) else attribute.cells()
 
     @property

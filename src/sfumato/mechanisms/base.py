@@ -374,7 +374,7 @@ def channel_over(mechanism: Mechanism, axes: Sequence[int] | None = None) -> Cha
     identity.
     """
     every = mechanism.domain.axes
-    shown = [mechanism.domain.attributes[axis.attribute].public for axis in every]
+    shown = [axis.attribute.public for axis in every]
     axes = range(len(every)) if axes is None else axes
     inside = [place for place, axis in enumerate(axes) if not shown[axis]]
     outside = [place for place, axis in enumerate(axes) if shown[axis]]

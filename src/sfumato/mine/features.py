@@ -131,7 +131,7 @@ def _classes(source: Source, target: str) -> Cells:
             f"no attribute {shown(target)} to predict ({listing(names)})",
             hint=near_miss(target, names),
         )
-    attribute = source.domain.attributes[source.domain.axes[source.domain.axis(target)].attribute]
+    attribute = source.domain.axis_named(target).attribute
     if isinstance(attribute, Numeric) and not attribute.cuts:
         raise SchemaError(
             f"'{target}' is a number without cuts, so it has no classes",
@@ -159,7 +159,7 @@ def _feature_names(domain: Domain, target: str, features: Sequence[str] | None) 
     )
     if target in map(str, names):
         raise ParameterError(f"'{target}' is the target, so it cannot be a feature")
-    names = [name for name in names if domain.axes[domain.axis(name)].size > 1]
+    names = [name for name in names if domain.axis_named(name).size > 1]
     if not names:
         raise SchemaError(f"there is no column to predict '{target}' from")
     return names
@@ -194,7 +194,7 @@ def _tables(source: Source, names: Sequence[str], classes: Cells) -> list[Estima
 
 def _fine_cells(domain: Domain, name: str) -> Cells:
     """Every value a cell, or a thousand equal intervals of a number with more values."""
-    attribute = domain.attributes[domain.axes[domain.axis(name)].attribute]
+    attribute = domain.axis_named(name).attribute
     if isinstance(attribute, Numeric):
         number = min(limits.FINE_CELLS, attribute.size)
         codes = np.linspace(0, attribute.size, number, endpoint=False).astype(np.int64)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.counting.limits import MOST_BYTES, MOST_ENTRY, MOST_LOOKED_AT
-from sfumato.domain import Attribute, Cells, Domain, Items, coarsened
+from sfumato.domain import Cells, Domain, Items, coarsened
 from sfumato.errors import ParameterError
 from sfumato.files import user_folder, write_whole
 
@@ -135,8 +135,7 @@ class KeptCounts:
 
 
 def _cells(domain: Domain, name: str, group: NDArray[Any], starts: NDArray[Any] | None) -> Cells:
-    axis = domain.axes[domain.axis(name)]
-    attribute: Attribute = domain.attributes[axis.attribute]
+    attribute = domain.axis_named(name).attribute
     if isinstance(attribute, Items):
         return attribute.item_cells(name)
     labels = tuple(map(str, range(int(group.max()) + 1)))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.domain import Attribute, Cells, Domain, Items, Numeric
+from sfumato.domain import Axis, Cells, Items, Numeric
 
 FEW_CODES = 64
 
@@ -22,44 +22,24 @@ Mask = NDArray[np.bool_]
 Tells = Callable[[Codes], NDArray[Any]]  # codes -> a whole number each; different ones lie apart
 
 
-@dataclass(frozen=True)
-class AskedColumn:
-    """One column of a question: an attribute, or one item of a basket."""
-
-    name: str
-    attribute: Attribute
-    item: int | None = None
-
-    @classmethod
-    def of(cls, domain: Domain, name: str) -> AskedColumn:
-        """The column of this name; an unknown one is refused with its near miss."""
-        axis = domain.axes[domain.axis(name)]
-        return cls(name, domain.attributes[axis.attribute], axis.item)
-
-    @property
-    def size(self) -> int:
-        """How many codes the column has: two for an item."""
-        return self.attribute.size if self.item is None else 2
-
-
 @dataclass(frozen=True, eq=False)
 class Cut:
     """What one part of a question asks of a column: that values which it tells apart lie in
     different cells. `starts` are the codes of a number at which that may change.
     """
 
-    axis: AskedColumn
+    axis: Axis
     tells: Tells
     starts: Sequence[int] | NDArray[np.int64] = ()
 
     @classmethod
-    def by_value(cls, axis: AskedColumn) -> Cut:
+    def by_value(cls, axis: Axis) -> Cut:
         """Every value a cell of its own."""
         every = np.arange(axis.size) if isinstance(axis.attribute, Numeric) else ()
         return cls(axis, lambda codes: codes, every)
 
     @classmethod
-    def by_table(cls, axis: AskedColumn, table: NDArray[Any]) -> Cut:
+    def by_table(cls, axis: Axis, table: NDArray[Any]) -> Cut:
         """What a table says of every code."""
         return cls(axis, lambda codes: table[codes])
 
@@ -70,7 +50,7 @@ class Grid:
     name of its column, in the shape in which they broadcast.
     """
 
-    axes: tuple[AskedColumn, ...]
+    axes: tuple[Axis, ...]
     cells: tuple[Cells, ...]
     codes: Mapping[str, Codes]
 
@@ -110,7 +90,7 @@ class Grid:
         return np.full((1,) * len(self.axes), value)
 
 
-def _cells(axis: AskedColumn, cuts: Sequence[Cut]) -> tuple[Cells, Codes]:
+def _cells(axis: Axis, cuts: Sequence[Cut]) -> tuple[Cells, Codes]:
     """The partition of one column, codes that nothing tells apart in one cell, and the first code
     of each of its cells, in whose order they stand.
     """

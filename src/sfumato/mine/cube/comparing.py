@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from sfumato.domain import Attribute, Bins, Category, Domain, Items, Numeric
+from sfumato.domain import Attribute, Axis, Bins, Category, Domain, Items, Numeric
 from sfumato.errors import DataError, QueryError
 from sfumato.mine import limits
-from sfumato.mine.cube.columns import AskedColumn, Codes, Cut, Mask
+from sfumato.mine.cube.columns import Codes, Cut, Mask
 from sfumato.mine.cube.numbers import (
     HOLDS,
     LEAVES,
@@ -41,7 +41,7 @@ RISING_OR_FALLING = (
 )
 
 
-def comparison(axis: AskedColumn, operator: str, values: Sequence[Any]) -> Cut:
+def comparison(axis: Axis, operator: str, values: Sequence[Any]) -> Cut:
     """The cut that a comparison (<, <=, >, >=, in, between) makes: it tells of a code whether the
     comparison holds.
     """
@@ -70,7 +70,7 @@ def comparison(axis: AskedColumn, operator: str, values: Sequence[Any]) -> Cut:
     return Derived(axis).condition(operator, values)
 
 
-def likeness(axis: AskedColumn, pattern: str, *, escape: str | None, folded: bool) -> Cut:
+def likeness(axis: Axis, pattern: str, *, escape: str | None, folded: bool) -> Cut:
     """The cut that LIKE makes among the words of a category: % is anything, _ is one letter."""
     if not isinstance(axis.attribute, Category):
         raise QueryError(f"LIKE compares words, and '{axis.name}' holds none")
@@ -109,7 +109,7 @@ def _equal_labels(attribute: Attribute, value: Any) -> Mask:
     return equal
 
 
-def buckets(axis: AskedColumn, edges: Sequence[float]) -> Cut:
+def buckets(axis: Axis, edges: Sequence[float]) -> Cut:
     """The cut that tells of a code how many of these ascending edges it has reached."""
     least, most = _ends(axis.attribute)
     if not isinstance(axis.attribute, Bins):
@@ -183,7 +183,7 @@ def _bins(attribute: Bins, operator: str, numbers: Sequence[float]) -> Mask:
 class Derived:
     """A number computed from one column and constants, or the column itself."""
 
-    axis: AskedColumn
+    axis: Axis
     expression: exp.Expression | None = None  # None for the column itself
 
     @classmethod
@@ -193,7 +193,7 @@ class Derived:
         if len(names) != 1 or not is_arithmetic(expression):
             return None
         check_casts(expression, domain)
-        return cls(AskedColumn.of(domain, names.pop()), expression)
+        return cls(domain.axis_named(names.pop()), expression)
 
     def at(self, codes: Codes) -> Terms:
         """The number at some codes of the column."""

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from sfumato.domain import Bins, Category, Domain, Items, Numeric
+from sfumato.domain import Axis, Bins, Category, Domain, Items, Numeric
 from sfumato.errors import QueryError, SchemaError
 from sfumato.estimation.quantiles import Wanted
 from sfumato.mine import limits
 from sfumato.mine.cube.aggregates import AGGREGATES, CENTRED, QUANTILES, WORDS, is_aggregate
-from sfumato.mine.cube.columns import AskedColumn, Cut, Grid, Mask
+from sfumato.mine.cube.columns import Cut, Grid, Mask
 from sfumato.mine.cube.comparing import Derived, buckets, comparison, likeness
 from sfumato.mine.cube.numbers import (
     COMPARISONS,
@@ -99,7 +99,7 @@ class Compiler:
     keys: Sequence[exp.Expression] = ()  # what GROUP BY groups by
     sums: Callable[[str], bool] = _counted  # whether a number's sum needs no counts of its values
     cuts: list[Cut] = field(default_factory=list)
-    _sums: list[tuple[list[AskedColumn], Number, bool]] = field(default_factory=list)
+    _sums: list[tuple[list[Axis], Number, bool]] = field(default_factory=list)
 
     def _cut(self, cut: Cut) -> Callable[[Grid], NDArray[Any]]:
         """What a cut says of each cell; the grid must make it."""
@@ -225,7 +225,7 @@ class Compiler:
         holds = self.condition(expression)
         return Key((False, True), lambda grid: holds(grid).astype(np.intp))
 
-    def _column_key(self, axis: AskedColumn) -> Key:
+    def _column_key(self, axis: Axis) -> Key:
         """A group for every value; bins are sorted as they lie, words that are numbers so."""
         attribute = axis.attribute
         labels: tuple[Any, ...] = attribute.labels
@@ -315,11 +315,11 @@ class Compiler:
         if column_of(expression, self.domain) is None:
             check_casts(expression, self.domain)
         names = dict.fromkeys(each.name for each in expression.find_all(exp.Column, bfs=False))
-        axes = [AskedColumn.of(self.domain, name) for name in names]
+        axes = [self.domain.axis_named(name) for name in names]
         for axis in axes:
             axis_numbers(axis, np.arange(1))  # a column of words or bins is refused here
 
-        def terms(grid: Grid, fine: AskedColumn | None) -> Terms:
+        def terms(grid: Grid, fine: Axis | None) -> Terms:
             line = Terms(grid.full(0.0), Kind.DOUBLE, grid.full(1.0))
             columns = {
                 axis.name: line if axis == fine else axis_numbers(axis, grid.codes[axis.name])
@@ -343,7 +343,7 @@ class Compiler:
 
     # aggregates
 
-    def measure(self, expression: exp.Expression) -> tuple[Compute, AskedColumn | None]:
+    def measure(self, expression: exp.Expression) -> tuple[Compute, Axis | None]:
         """An expression of aggregates, and the one number in it that is summed by its powers: that
         with the most values, where these are too many to be counted one by one.
         """
@@ -372,7 +372,7 @@ class Compiler:
                 )
         return compute, fine
 
-    def _is_summed(self, fine: AskedColumn, expression: exp.Expression) -> bool:
+    def _is_summed(self, fine: Axis, expression: exp.Expression) -> bool:
         """Whether a number is summed by its powers: it has too many values to count each, or its
         sum comes straight from its reports, and no more is asked of it.
         """
@@ -464,7 +464,7 @@ class Compiler:
 
     # quantiles
 
-    def quantile(self, expression: exp.Expression) -> tuple[AskedColumn, Wanted, Holds] | None:
+    def quantile(self, expression: exp.Expression) -> tuple[Axis, Wanted, Holds] | None:
         """The quantile that an expression asks for: of which number, which, and of which records;
         None where it asks for something else.
         """
@@ -520,7 +520,7 @@ def _chosen(parts: Sequence[tuple[Mask, Terms]], grid: Grid) -> Terms:
     return Terms(start, kind, slope if moving else None, present)
 
 
-def _is_line(axes: Sequence[AskedColumn], terms: Number, fine: AskedColumn) -> bool:
+def _is_line(axes: Sequence[Axis], terms: Number, fine: Axis) -> bool:
     """Whether a number is a·x + b in one that is summed: that shows without counting anything."""
     if fine not in axes:
         return True

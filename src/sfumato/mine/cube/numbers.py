@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from sfumato.domain import Attribute, Category, Domain, Items, Numeric
+from sfumato.domain import Attribute, Axis, Category, Domain, Items, Numeric
 from sfumato.errors import QueryError
-from sfumato.mine.cube.columns import AskedColumn, Codes, Mask
+from sfumato.mine.cube.columns import Codes, Mask
 
 Numbers = NDArray[Any]
 
@@ -301,7 +301,7 @@ def _both(first: Mask | None, second: Mask | None) -> Mask | None:
     return first & second
 
 
-def axis_numbers(axis: AskedColumn, codes: Codes, what: str = "sum or average") -> Terms:
+def axis_numbers(axis: Axis, codes: Codes, what: str = "sum or average") -> Terms:
     """The numbers that codes of a column stand for; a category counts where all its values are
     numbers.
     """
@@ -436,13 +436,13 @@ def check_casts(expression: exp.Expression, domain: Domain) -> None:
             raise _changing(cast)
 
 
-def column_of(expression: exp.Expression, domain: Domain) -> AskedColumn | None:
+def column_of(expression: exp.Expression, domain: Domain) -> Axis | None:
     """The column that an expression is, if it is one: bare, in parentheses, or cast to a type that
     leaves its values as they are.
     """
     inner = bare(expression)
     if not isinstance(inner, exp.Cast):
-        return AskedColumn.of(domain, inner.name) if isinstance(inner, exp.Column) else None
+        return domain.axis_named(inner.name) if isinstance(inner, exp.Column) else None
     axis = column_of(inner.this, domain)
     if axis is not None and not _keeps_column(inner, axis.attribute):
         raise _changing(inner)

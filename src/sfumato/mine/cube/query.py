@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from sfumato.arguments import shown
-from sfumato.domain import Domain, Numeric
+from sfumato.domain import Axis, Domain, Numeric
 from sfumato.errors import (
     ConvergenceWarning,
     EstimationError,
@@ -38,7 +38,7 @@ from sfumato.estimation.quantiles import NumberCounts, Wanted, quantiles
 from sfumato.estimation.smooth import resolution
 from sfumato.mine import limits
 from sfumato.mine.cube.aggregates import CENTRED, is_aggregate
-from sfumato.mine.cube.columns import AskedColumn, Codes, Cut, Grid, Mask
+from sfumato.mine.cube.columns import Codes, Cut, Grid, Mask
 from sfumato.mine.cube.compiler import Compiler, Compute, Holds, Key, everywhere
 from sfumato.mine.cube.cube_result import CubeResult, Row
 from sfumato.mine.cube.numbers import COMPARISONS, bare, compare, constant, is_constant, plain
@@ -85,7 +85,7 @@ class Frame:
     where: Holds
     keys: tuple[Key, ...]
     cuts: tuple[Cut, ...]
-    fine: AskedColumn | None = None  # a number whose sums are needed
+    fine: Axis | None = None  # a number whose sums are needed
 
     @cached_property
     def grid(self) -> Grid:
@@ -109,7 +109,7 @@ class Frame:
             mask = mask & (self.indices[place] == label)
         return mask
 
-    def cut(self, more: Sequence[Cut], fine: AskedColumn | None = None) -> Frame:
+    def cut(self, more: Sequence[Cut], fine: Axis | None = None) -> Frame:
         """The same frame with further cuts; itself where there are none."""
         if not more and fine is None:
             return self
@@ -157,7 +157,7 @@ class Quantile:
     """An output that is a quantile of a number, among the records for which a condition holds."""
 
     frame: Frame
-    axis: AskedColumn
+    axis: Axis
     wanted: Wanted
     holds: Holds
 
@@ -177,7 +177,7 @@ def _entry(expression: exp.Expression, asked: Query, base: Frame, first: Compile
         value = (plain(constant(expression)),)
         return Label(None, value, value)
     if isinstance(expression, exp.Column):
-        AskedColumn.of(first.domain, expression.name)  # an unknown column is refused there
+        first.domain.axis_named(expression.name)  # an unknown column is refused there
         raise QueryError(
             f"column '{expression.name}' is neither grouped nor aggregated",
             hint="add it to GROUP BY",

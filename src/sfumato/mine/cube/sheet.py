@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.domain import Numeric
+from sfumato.domain import Axis, Numeric
 from sfumato.estimation.answer import Answer
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.moments import PowerSums
 from sfumato.estimation.uneven import from_draws, normal_draws, root
-from sfumato.mine.cube.columns import AskedColumn, Grid
+from sfumato.mine.cube.columns import Grid
 from sfumato.mine.cube.numbers import Terms
 
 Weights = NDArray[Any]
-Number = Callable[[Grid, AskedColumn | None], Terms]  # of each record, one column summed by powers
+Number = Callable[[Grid, Axis | None], Terms]  # of each record, one column summed by powers
 NONE = math.nan
 KNOWN = 1e-4  # records: a count with less error than this has none
 ROUNDING = 1e-9
@@ -132,7 +132,7 @@ class Tables:
     counts: Estimate | None  # None where the question has no column at all
     value: NDArray[Any]  # of the counts: by inversion, or by maximum likelihood
     moments: PowerSums | None = None
-    fine: AskedColumn | None = None  # the number of the moments
+    fine: Axis | None = None  # the number of the moments
     errors: bool = True  # False where the values are not those of the inversion
     _terms: dict[int, Terms] = field(default_factory=dict)
 
