@@ -20,12 +20,12 @@ from sfumato.errors import QueryError, SchemaError
 from sfumato.estimation.quantiles import Wanted
 from sfumato.mine import limits
 from sfumato.mine.cube.aggregates import AGGREGATES, CENTRED, QUANTILES, WORDS, is_aggregate
-from sfumato.mine.cube.columns import Cut, Grid, Mask
-from sfumato.mine.cube.comparing import Derived, buckets, comparison, likeness
+from sfumato.mine.cube.cuts import Cut, Derived, Grid, buckets, comparison, likeness
 from sfumato.mine.cube.numbers import (
     COMPARISONS,
     FLIPPED,
     Kind,
+    Mask,
     NotLinearError,
     Terms,
     are_numbers,

@@ -21,11 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from sfumato.domain import Attribute, Axis, Category, Domain, Items, Numeric
+from sfumato.domain import Attribute, Axis, Category, Codes, Domain, Items, Numeric
 from sfumato.errors import QueryError
-from sfumato.mine.cube.columns import Codes, Mask
 
 Numbers = NDArray[Any]
+Mask = NDArray[np.bool_]
 
 WRITTEN_NUMBER = re.compile(r"[+-]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][+-]?\d{1,2})?")
 DIGITS = 9  # decimals of an exact number; what lies closer together is the same

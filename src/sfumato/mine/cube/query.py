@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from sfumato.arguments import shown
-from sfumato.domain import Axis, Domain, Numeric
+from sfumato.domain import Axis, Codes, Domain, Numeric
 from sfumato.errors import (
     ConvergenceWarning,
     EstimationError,
@@ -38,10 +38,18 @@ from sfumato.estimation.quantiles import NumberCounts, Wanted, quantiles
 from sfumato.estimation.smooth import resolution
 from sfumato.mine import limits
 from sfumato.mine.cube.aggregates import CENTRED, is_aggregate
-from sfumato.mine.cube.columns import Codes, Cut, Grid, Mask
 from sfumato.mine.cube.compiler import Compiler, Compute, Holds, Key, everywhere
 from sfumato.mine.cube.cube_result import CubeResult, Row
-from sfumato.mine.cube.numbers import COMPARISONS, bare, compare, constant, is_constant, plain
+from sfumato.mine.cube.cuts import Cut, Grid
+from sfumato.mine.cube.numbers import (
+    COMPARISONS,
+    Mask,
+    bare,
+    compare,
+    constant,
+    is_constant,
+    plain,
+)
 from sfumato.mine.cube.sheet import Sheet, Sums, Tables
 from sfumato.mine.cube.statement import MANY, TOO_DEEP, Order, Query, parse
 from sfumato.release import Release

@@ -18,7 +18,7 @@ from sfumato.estimation.answer import Answer
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.moments import PowerSums
 from sfumato.estimation.uneven import from_draws, normal_draws, root
-from sfumato.mine.cube.columns import Grid
+from sfumato.mine.cube.cuts import Grid
 from sfumato.mine.cube.numbers import Terms
 
 Weights = NDArray[Any]
