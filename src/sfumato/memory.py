@@ -72,8 +72,7 @@ class Recent(Generic[T]):
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
         """What is kept under a key, made if it is not."""
-        found = self.find(key)
-        return self.keep(key, make()) if found is None else found
+        return self._found[key] if key in self._found else self.keep(key, make())
 
     def find(self, key: Hashable) -> T | None:
         """What is kept under a key."""
@@ -108,10 +107,8 @@ def remembered(
         @wraps(method)
         def found(*given: P.args, **named: P.kwargs) -> T:
             me: Any = given[0]
-            kept: Recent[tuple[T]] = me.__dict__.setdefault(
-                place, Recent(most, lambda pair: size(pair[0]))
-            )
-            return kept.get(given[1:], lambda: (method(*given, **named),))[0]
+            kept: Recent[T] = me.__dict__.setdefault(place, Recent(most, size))
+            return kept.get(given[1:], lambda: method(*given, **named))
 
         return found
 

@@ -44,6 +44,10 @@ DENSE_WORK = 1 << 32  # cells × coefficients²
 LOCAL_CELLS = 1 << 12  # of a question to a model of many columns
 
 
+def _size_of(evidence: Evidence) -> int:
+    return int(evidence.estimated.size)
+
+
 @checked
 @dataclass(frozen=True, eq=False)
 class Model(Source, Tabular):
@@ -228,7 +232,7 @@ class Model(Source, Tabular):
         trivial = kept == sorted(kept) and all(part.trivial for part in merges)
         return Estimate(cells, self.rows, whole if trivial else whole.merged(kept, merges))
 
-    @remembered(KEPT, lambda evidence: int(evidence.estimated.size))
+    @remembered(KEPT, _size_of)
     def _evidence(self, axes: Axes) -> Evidence:
         """What the model, and the reports where they do, say of the cells of some axes
         (ascending).
