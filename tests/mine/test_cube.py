@@ -16,7 +16,7 @@ from sfumato.bits import Bits
 from sfumato.domain import Bins, Category, Domain, Items, Numeric
 from sfumato.errors import DataError, EstimationError, ParameterError, QueryError, SchemaError
 from sfumato.estimation.answer import Answer
-from sfumato.mine.cube import columns, query
+from sfumato.mine.cube import query
 from sfumato.mine.cube.numbers import axis_numbers
 from sfumato.mine.cube.query import is_outside
 from sfumato.randomness import seeded
@@ -841,11 +841,11 @@ def test_few_codes_are_told_apart_as_many_are(seed: int, size: int, cuts: int) -
     rng = np.random.default_rng(seed)
     tables = [rng.integers(0, 3, size) for _ in range(cuts)]
     few = columns._alike(tables)
-    limit, columns.FEW_CODES = columns.FEW_CODES, 0
+    limit, cuts.FEW_CODES = cuts.FEW_CODES, 0
     try:
         many = columns._alike(tables)
     finally:
-        columns.FEW_CODES = limit
+        cuts.FEW_CODES = limit
     assert [each.tolist() for each in few] == [each.tolist() for each in many]
 
 

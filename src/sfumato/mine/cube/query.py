@@ -77,7 +77,7 @@ def query(source: Source, sql: str, *, method: str = "invert") -> CubeResult:
         )
     names = [axis.name for axis in source.domain.axes]
     try:
-        question = Question.of(source, parse(sql, names), method)
+        question = CubeQuestion.of(source, parse(sql, names), method)
     except RecursionError:  # of reading: beyond it the same would be a fault of ours
         raise QueryError(TOO_DEEP, hint=MANY) from None
     return question.result()
@@ -279,7 +279,7 @@ def most_likely(estimate: Estimate) -> NDArray[Any] | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class CubeQuestion:
     """A question in terms of the domain: what every output is, group by group; and its answer."""
 
     source: Source
@@ -290,7 +290,7 @@ class Question:
     compared: Mapping[int, Entry]  # what HAVING compares, by the id of its node
 
     @classmethod
-    def of(cls, source: Source, asked: Query, method: str) -> Question:
+    def of(cls, source: Source, asked: Query, method: str) -> CubeQuestion:
         """The question; whatever cannot be answered is refused here."""
         compiler = Compiler(source.domain)
         if method == "invert":

@@ -443,17 +443,21 @@ def _groups(
             lengths = range(len(places), -1, -1)
             choices = [tuple(places[:length]) for length in lengths]
             if isinstance(part, exp.Cube):
-                if len(places) > limits.CUBED:
-                    raise QueryError(
-                        f"CUBE of {len(places)} columns asks for 2^{len(places)} groupings; at "
-                        f"most {limits.CUBED} columns are taken",
-                        hint="write the groupings that you need as GROUPING SETS (…)",
-                    )
+                _check_cube(len(places))
                 choices = [each for length in lengths for each in combinations(places, length)]
         else:
             choices = [(place(part),)]
         crossed = [(*chosen, *more) for chosen in crossed for more in choices]
     return tuple(keys), tuple(tuple(sorted(set(chosen))) for chosen in crossed)
+
+
+def _check_cube(columns: int) -> None:
+    if columns > limits.CUBED:
+        raise QueryError(
+            f"CUBE of {columns} columns asks for 2^{columns} groupings; at most {limits.CUBED} "
+            "columns are taken",
+            hint="write the groupings that you need as GROUPING SETS (…)",
+        )
 
 
 def _orders(order: Any, outputs: tuple[Output, ...]) -> Iterator[Order]:
