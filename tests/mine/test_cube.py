@@ -16,7 +16,7 @@ from sfumato.bits import Bits
 from sfumato.domain import Bins, Category, Domain, Items, Numeric
 from sfumato.errors import DataError, EstimationError, ParameterError, QueryError, SchemaError
 from sfumato.estimation.answer import Answer
-from sfumato.mine.cube import query
+from sfumato.mine.cube import cuts, query
 from sfumato.mine.cube.numbers import axis_numbers
 from sfumato.mine.cube.query import is_outside
 from sfumato.randomness import seeded
@@ -837,13 +837,13 @@ def test_a_second_question_in_another_order_works_nothing_out_anew(monkeypatch) 
 
 
 @given(st.integers(0, 10**6), st.integers(1, 40), st.integers(1, 4))
-def test_few_codes_are_told_apart_as_many_are(seed: int, size: int, cuts: int) -> None:
+def test_few_codes_are_told_apart_as_many_are(seed: int, size: int, parts: int) -> None:
     rng = np.random.default_rng(seed)
-    tables = [rng.integers(0, 3, size) for _ in range(cuts)]
-    few = columns._alike(tables)
+    tables = [rng.integers(0, 3, size) for _ in range(parts)]
+    few = cuts._alike(tables)
     limit, cuts.FEW_CODES = cuts.FEW_CODES, 0
     try:
-        many = columns._alike(tables)
+        many = cuts._alike(tables)
     finally:
         cuts.FEW_CODES = limit
     assert [each.tolist() for each in few] == [each.tolist() for each in many]
@@ -876,7 +876,7 @@ def test_only_sql_is_told_to_be_nested_too_deep(truth, monkeypatch):
     def endless(*_: object) -> None:
         raise RecursionError
 
-    monkeypatch.setitem(query.__globals__, "counted", endless)
+    monkeypatch.setattr(query.__globals__["CubeQuestion"], "result", endless)
     with pytest.raises(RecursionError):
         query(Exact(truth), "SELECT COUNT(*) FROM t")
 
