@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from sfumato.arguments import shown
-from sfumato.domain import Axis, Codes, Domain, Numeric
+from sfumato.domain import Axis, Codes, Numeric
 from sfumato.errors import (
     ConvergenceWarning,
     EstimationError,
