@@ -18,8 +18,9 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import wraps
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from sfumato.arguments import checked
 from sfumato.errors import ParameterError, PrivacyError
@@ -49,6 +50,133 @@ from sfumato.privacy.ledger_file import (
 from sfumato.untrusted import refuse_malformed
 
 __all__ = ["Account", "Book", "Entry", "Ledger", "pseudonym"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Book:
+    """A ledger opened for one transaction: what it changes is changed together, or not at all."""
+
+    connection: sqlite3.Connection
+    budget: float
+
+    def charge(
+        self, key: str, release: str, guarantee: Guarantee, attributes: Collection[str] = ()
+    ) -> Entry:
+        """Enter the cost of one more release, or refuse it with the figures; the same release again
+        costs again.
+        """
+        self._check(key, guarantee, None)
+        return self._enter(_entry(key, release, guarantee, attributes))
+
+    def answer(
+        self,
+        key: str,
+        release: str,
+        guarantee: Guarantee,
+        draw: Callable[[], Any],
+        attributes: Collection[str] = (),
+        *,
+        budget: Guarantee | None = None,
+    ) -> Any:
+        """The report of this key in this release: drawn and paid for once, repeated for nothing
+        ever after.
+
+        `draw` perturbs the record and returns the report as JSON values. It runs only if the budget
+        allows, the ledger's and the one given here, and its report is on disk, as "pending", before
+        it is sent, so no interruption leads to a second draw. A person whose truth has changed
+        repeats the old report too, until they are asked in a new release: a new round of a campaign
+        is one, and costs again.
+        """
+        known = self._known(key, release)
+        if known is not None:
+            return _repeated(known, guarantee)
+        self._check(key, guarantee, budget)
+        report = _as_json(draw(), "report")
+        return self._enter(_entry(key, release, guarantee, attributes, report)).report
+
+    def report(self, key: str, release: str) -> Any:
+        """The report of this key in this release; None where none was drawn, or it is forgotten."""
+        known = self._known(key, release)
+        return None if known is None else known.report
+
+    def deal(self, key: str, release: str, draw: Callable[[], Any]) -> Any:
+        """What this key was dealt in this release, a question say: drawn once, before anything is
+        asked, and the same ever after; it costs nothing, for it does not depend on the record.
+        """
+        found = self.connection.execute(
+            "SELECT value FROM dealt WHERE key = ? AND release = ?", (key, release)
+        ).fetchone()
+        if found is not None:
+            return json.loads(found[0])
+        value = _as_json(draw(), "dealt value")
+        self.connection.execute(
+            "INSERT INTO dealt VALUES (?, ?, ?)", (key, release, json.dumps(value))
+        )
+        return value
+
+    def spent(self, key: str) -> tuple[float, int]:
+        """The epsilon that all reports of this key compose to, and how many they are."""
+        return spent_in(self.connection, key)
+
+    def rename(self, name: Callable[[str], str]) -> None:
+        """Call every key by the name it has now. Keys that become one have spent what they spent
+        together, and repeat one of the reports that they have in one release.
+        """
+        with refuse_malformed("a key of this ledger"):
+            for key in keys_in(self.connection):
+                if name(key) != key:
+                    rename(self.connection, key, name(key))
+
+    def mark_sent(self, key: str, release: str) -> None:
+        """Note that the report has arrived, so it is no longer pending."""
+        self._set_state(key, release, "sent", "report")
+
+    def forget(self, key: str, release: str) -> None:
+        """Delete the report and keep its cost: an answer to the same release is drawn again and
+        costs again.
+        """
+        self._set_state(key, release, "forgotten", "NULL")
+
+    def _set_state(self, key: str, release: str, state: str, report: str) -> None:
+        changed = self.connection.execute(
+            f"UPDATE entry SET state = ?, report = {report} "
+            "WHERE key = ? AND release = ? AND state IN ('pending', 'sent')",
+            (state, key, release),
+        ).rowcount
+        if not changed:
+            raise ParameterError(f"the ledger holds no report of this key in release '{release}'")
+
+    def _known(self, key: str, release: str) -> Entry | None:
+        """The entry that answers for this release: its report, or a charge that took its place."""
+        found = entries_in(
+            self.connection,
+            "key = :key AND release = :release AND state != 'forgotten'",
+            {"key": key, "release": release},
+        )
+        return max(found, key=lambda entry: entry.report is not None, default=None)
+
+    def _check(self, key: str, guarantee: Guarantee, budget: Guarantee | None) -> None:
+        spent, entries = spent_in(self.connection, key)
+        least = self.budget if budget is None else min(self.budget, budget.epsilon)
+        check_affordable(guarantee.epsilon, spent, least, entries)
+
+    def _enter(self, entry: Entry) -> Entry:
+        insert(self.connection, [entry])
+        return entry
+
+
+def _alone(change: Callable[Concatenate[Book, P], R]) -> Callable[Concatenate[Ledger, P], R]:
+    """A change of a book as a method of the ledger: a transaction of its own."""
+
+    @wraps(change)
+    def alone(ledger: Ledger, /, *given: P.args, **named: P.kwargs) -> R:
+        with ledger.changing() as book:
+            return change(book, *given, **named)
+
+    return alone
 
 
 @checked
@@ -89,55 +217,12 @@ class Ledger:
         """The ledger at a place that is its own; made, without a limit, where there is none yet."""
         return cls(ensure_file(path, Account()))
 
-    def charge(
-        self, key: str, release: str, guarantee: Guarantee, attributes: Collection[str] = ()
-    ) -> Entry:
-        """Enter the cost of one more release, or refuse it with the figures; the same release again
-        costs again.
-        """
-        with self.changing() as book:
-            return book.charge(key, release, guarantee, attributes)
-
-    def answer(
-        self,
-        key: str,
-        release: str,
-        guarantee: Guarantee,
-        draw: Callable[[], Any],
-        attributes: Collection[str] = (),
-        *,
-        budget: Guarantee | None = None,
-    ) -> Any:
-        """The report of this key in this release: drawn and paid for once, repeated for nothing
-        ever after.
-
-        `draw` perturbs the record and returns the report as JSON values. It runs only if the budget
-        allows, the ledger's and the one given here, and its report is on disk, as "pending", before
-        it is returned, so no interruption leads to a second draw. A person whose truth has changed
-        repeats the old report too, until they are asked in a new release: a new round of a campaign
-        is one, and costs again.
-        """
-        with self.changing() as book:
-            return book.answer(key, release, guarantee, draw, attributes, budget=budget)
-
-    def deal(self, key: str, release: str, draw: Callable[[], Any]) -> Any:
-        """What this key was dealt in this release, a question say: drawn once, before anything is
-        asked, and the same ever after; it costs nothing, for it does not depend on the record.
-        """
-        with self.changing() as book:
-            return book.deal(key, release, draw)
-
-    def mark_sent(self, key: str, release: str) -> None:
-        """Note that the report has arrived, so it is no longer pending."""
-        with self.changing() as book:
-            book.mark_sent(key, release)
-
-    def forget(self, key: str, release: str) -> None:
-        """Delete the report and keep its cost: an answer to the same release is drawn again and
-        costs again.
-        """
-        with self.changing() as book:
-            book.forget(key, release)
+    charge = _alone(Book.charge)
+    answer = _alone(Book.answer)
+    deal = _alone(Book.deal)
+    mark_sent = _alone(Book.mark_sent)
+    forget = _alone(Book.forget)
+    rename = _alone(Book.rename)
 
     def pending(self, key: str | None = None) -> tuple[Entry, ...]:
         """The entries whose reports were drawn and not yet seen to arrive: send the same again."""
@@ -166,13 +251,6 @@ class Ledger:
         with connected(self.path) as connection:
             return Account(entries_in(connection, "1", {}), self.budget)
 
-    def rename(self, name: Callable[[str], str]) -> None:
-        """Call every key by the name it has now. Keys that become one have spent what they spent
-        together, and repeat one of the reports that they have in one release.
-        """
-        with self.changing() as book:
-            book.rename(name)
-
     def take_in(self, other: Ledger) -> None:
         """Write down all that another ledger holds and this one does not."""
         if self.path.samefile(other.path):
@@ -191,103 +269,6 @@ class Ledger:
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
-
-
-@dataclass(frozen=True)
-class Book:
-    """A ledger opened for one transaction."""
-
-    connection: sqlite3.Connection
-    budget: float
-
-    def charge(
-        self, key: str, release: str, guarantee: Guarantee, attributes: Collection[str] = ()
-    ) -> Entry:
-        """As `Ledger.charge`."""
-        self._check(key, guarantee, None)
-        return self._enter(_entry(key, release, guarantee, attributes))
-
-    def answer(
-        self,
-        key: str,
-        release: str,
-        guarantee: Guarantee,
-        draw: Callable[[], Any],
-        attributes: Collection[str] = (),
-        *,
-        budget: Guarantee | None = None,
-    ) -> Any:
-        """As `Ledger.answer`."""
-        known = self._known(key, release)
-        if known is not None:
-            return _repeated(known, guarantee)
-        self._check(key, guarantee, budget)
-        report = _as_json(draw(), "report")
-        return self._enter(_entry(key, release, guarantee, attributes, report)).report
-
-    def report(self, key: str, release: str) -> Any:
-        """The report of this key in this release; None where none was drawn, or it is forgotten."""
-        known = self._known(key, release)
-        return None if known is None else known.report
-
-    def deal(self, key: str, release: str, draw: Callable[[], Any]) -> Any:
-        """As `Ledger.deal`."""
-        found = self.connection.execute(
-            "SELECT value FROM dealt WHERE key = ? AND release = ?", (key, release)
-        ).fetchone()
-        if found is not None:
-            return json.loads(found[0])
-        value = _as_json(draw(), "dealt value")
-        self.connection.execute(
-            "INSERT INTO dealt VALUES (?, ?, ?)", (key, release, json.dumps(value))
-        )
-        return value
-
-    def spent(self, key: str) -> tuple[float, int]:
-        """The epsilon that all reports of this key compose to, and how many they are."""
-        return spent_in(self.connection, key)
-
-    def rename(self, name: Callable[[str], str]) -> None:
-        """As `Ledger.rename`."""
-        with refuse_malformed("a key of this ledger"):
-            for key in keys_in(self.connection):
-                if name(key) != key:
-                    rename(self.connection, key, name(key))
-
-    def mark_sent(self, key: str, release: str) -> None:
-        """As `Ledger.mark_sent`."""
-        self._set_state(key, release, "sent", "report")
-
-    def forget(self, key: str, release: str) -> None:
-        """As `Ledger.forget`."""
-        self._set_state(key, release, "forgotten", "NULL")
-
-    def _set_state(self, key: str, release: str, state: str, report: str) -> None:
-        changed = self.connection.execute(
-            f"UPDATE entry SET state = ?, report = {report} "
-            "WHERE key = ? AND release = ? AND state IN ('pending', 'sent')",
-            (state, key, release),
-        ).rowcount
-        if not changed:
-            raise ParameterError(f"the ledger holds no report of this key in release '{release}'")
-
-    def _known(self, key: str, release: str) -> Entry | None:
-        """The entry that answers for this release: its report, or a charge that took its place."""
-        found = entries_in(
-            self.connection,
-            "key = :key AND release = :release AND state != 'forgotten'",
-            {"key": key, "release": release},
-        )
-        return max(found, key=lambda entry: entry.report is not None, default=None)
-
-    def _check(self, key: str, guarantee: Guarantee, budget: Guarantee | None) -> None:
-        spent, entries = spent_in(self.connection, key)
-        least = self.budget if budget is None else min(self.budget, budget.epsilon)
-        check_affordable(guarantee.epsilon, spent, least, entries)
-
-    def _enter(self, entry: Entry) -> Entry:
-        insert(self.connection, [entry])
-        return entry
 
 
 def pseudonym(secret: bytes, scope: str) -> str:
