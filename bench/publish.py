@@ -24,7 +24,6 @@ from bench.foundation import one_core
 from papers.data_sets import data_directory
 from papers.li_sarkar import CENSUS_BINS, census_records, classified
 from sfumato.bits import Bits
-from sfumato.publish.conditional import simple_bayes
 from sfumato.publish.exchange import Exchange, solve
 from sfumato.publish.greedy import _admissible, _classes, phase_one, phase_two
 from sfumato.publish.hide import HideReport, frequent_counts, hide
@@ -74,7 +73,7 @@ def census(data: Path, folds: int) -> None:
     raw = census_records(data, seeded(1))
     people = records_of(raw)
     units = Units.of(Keyed.of(people, "income", bins=CENSUS_BINS), ["income"], seeded(2))
-    problem = units.exchange(units.changes(0.5)[0], simple_bayes)
+    problem = units.exchange(units.changes(0.5)[0])
     solve(problem)  # loads the solver
     greedy = phase_two(problem, phase_one(problem, seeded(3)))
     drift = int(np.abs(np.bincount(greedy, minlength=problem.values) - problem.totals()).sum())

@@ -173,7 +173,7 @@ def calls(folder: Path) -> dict[str, Call]:
     release.save(kept, force=True)
     sf.save_model(model, fitted, force=True)
     promise = {"rho1": None, "rho2": None, "epsilon": None, "gamma": 19}
-    owner = {"nulls": "value", "bins": None, "rng": rng, "progress": lambda words, share: None}
+    owner = {"bins": None, "rng": rng, "progress": lambda words, share: None}
     named: dict[str, Call] = {
         "association_rules": (
             sf.association_rules,
@@ -265,7 +265,6 @@ def calls(folder: Path) -> dict[str, Call]:
                 "confidential": "ill",
                 "keys": ["sex"],
                 "bins": None,
-                "nulls": "value",
                 "weights": None,
                 "population": None,
                 "try_bins": 2,
@@ -384,7 +383,6 @@ def calls(folder: Path) -> dict[str, Call]:
                 "confidential": "ill",
                 "keys": ["sex"],
                 "method": "optimal",
-                "conditional": "bayes",
                 "jointly": False,
                 "max_posterior": None,
                 "drift": 0,

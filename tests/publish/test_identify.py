@@ -102,15 +102,13 @@ def test_equal_frequency_bins_hold_equal_shares() -> None:
     assert np.abs(np.bincount(ages) / 5000 - 0.25).max() < 0.02
 
 
-def test_nulls_are_a_value_of_their_own_or_an_error() -> None:
+def test_nulls_are_a_value_of_their_own() -> None:
     table = pa.table(
         {"age": [30, 40, None, None], "town": ["a", None, "a", "a"], "secret": ["x", "y", "x", "y"]}
     )
     data = Keyed.of(table, "secret", bins={"age": "35"})
     assert data.table.domain["age"].values == ("[30,35)", "[35,40]", None)
     assert risk_of(data.pattern, data.table.column("secret")).unique == 2
-    with pytest.raises(DataError, match="column 'age' has 2 nulls"):
-        Keyed.of(table, "secret", nulls="error")
 
 
 def test_bad_input_is_refused_in_the_callers_words() -> None:

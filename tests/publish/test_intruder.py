@@ -337,8 +337,6 @@ def test_a_method_that_knows_no_limit_is_stopped_by_it() -> None:
         ({"confidential": 3}, "confidential=3 is not the name of a column"),
         ({"confidential": None}, "no confidential column was named"),
         ({"bins": {"age": 5}}, "does not say how to cut"),
-        ({"nulls": "drop"}, "no way of treating nulls"),
-        ({"conditional": "magic"}, "no conditional model"),
     ],
 )
 def test_a_wrong_argument_is_named(how: dict[str, object], words: str) -> None:

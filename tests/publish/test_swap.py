@@ -19,7 +19,6 @@ import sfumato as sf
 from papers.li_sarkar import classification
 from sfumato.errors import DataError, FileError, ParameterError, PrivacyError
 from sfumato.publish import feasible
-from sfumato.publish.conditional import conditional_named, simple_bayes, smoothed_tree
 from sfumato.publish.cost import two_way_changes
 from sfumato.publish.greedy import phase_one, phase_two
 from sfumato.publish.identify import Status, status_of
@@ -106,7 +105,7 @@ def test_greedy_makes_the_swaps_of_the_written_out_list(data: pa.Table) -> None:
     keyed = Keyed.of(data, **HOW)
     units = Units.of(keyed, keyed.secret, seeded(1))
     chosen = np.arange(60)
-    whole = units.exchange(20, simple_bayes)
+    whole = units.exchange(20)
     problem = type(whole)(whole.posterior[chosen], whole.true[chosen], whole.may_stay[chosen], 20)
     start = phase_one(problem, seeded(2))
     assert problem.cost(phase_two(problem, start)) == pytest.approx(
@@ -194,18 +193,14 @@ def test_several_confidential_columns_in_turn_and_jointly() -> None:
     assert both[0] == both[1]
 
 
-def test_the_tree_posterior_is_one_and_a_tree_classifies(data: pa.Table) -> None:
-    release = swap(data, 0.4, **HOW, conditional="tree", rng=seeded(1))
+def test_a_tree_classifies_what_was_released(data: pa.Table) -> None:
+    release = swap(data, 0.4, **HOW, rng=seeded(1))
     keyed = Keyed.of(data, **HOW)
     codes = np.asarray(keyed.table.column("illness"))
     shown = np.asarray(release.records.column("illness"))
     judged = classification(keyed.known, codes, shown)
     assert 0 < judged.trained_on_truth < judged.trained_on_release < 1
     assert judged.leaves_truth > 1 < judged.leaves_release
-    posterior = smoothed_tree(keyed.known, codes, 3, np.arange(50))
-    assert (
-        posterior.shape == (50, 3) and np.allclose(posterior.sum(axis=1), 1) and posterior.min() > 0
-    )
     with pytest.warns(DeprecationWarning, match="no classifier judges a swap"):
         swap(data, 0.4, **HOW, classifier="bayes", folds=2, rng=seeded(1))
 
@@ -321,7 +316,7 @@ def every_release(people: pa.Table, wanted: int, limit: float) -> tuple[int, flo
     objective with the first of these that has it: by trying all releases.
     """
     units = Units.of(Keyed.of(people, "ill"), ["ill"], seeded(1))
-    problem = units.exchange(wanted, conditional_named("bayes"))
+    problem = units.exchange(wanted)
     free, most = problem.may_stay, int(problem.may_stay.sum()) - (problem.values == 2)
     found: dict[int, tuple[int, float]] = {}
     for choice in product(range(problem.values), repeat=problem.units):

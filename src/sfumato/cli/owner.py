@@ -60,7 +60,7 @@ SEEDED = "drawn from a seed: an experiment, not for release"
 
 @dataclass(frozen=True, kw_only=True)
 class Coded(Options):
-    """How the values of true records are taken: numbers in bins, nulls as values or not at all."""
+    """How the values of true records are taken: numbers in bins where that is asked for."""
 
     bin: Annotated[
         list[str] | None,
@@ -69,14 +69,9 @@ class Coded(Options):
             metavar="A=HOW",
         ),
     ] = None
-    nulls: Annotated[
-        str, option("value: a null is a value of its own; error: refuse nulls.", metavar="HOW")
-    ] = "value"
 
     def how(self) -> dict[str, Any]:
         """The same as the library takes it."""
-        if self.nulls not in ("value", "error"):
-            raise ParameterError(f"--nulls {self.nulls}", hint="use value or error")
         found = {}
         for text in self.bin or ():
             name, equals, how = text.partition("=")
@@ -87,7 +82,7 @@ class Coded(Options):
                 )
             binning(how)
             found[name] = how
-        return {"bins": found, "nulls": self.nulls}
+        return {"bins": found}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -60,9 +60,6 @@ def swap(
     method: Annotated[
         str, option("optimal, greedy (the paper's two phases) or random.")
     ] = "optimal",
-    conditional: Annotated[
-        str, option("What a value is expected to be from the keys: bayes or tree.")
-    ] = "bayes",
     jointly: Annotated[bool, option("Several confidential columns as one; else in turn.")] = False,
     release_raw: Annotated[
         bool, option("Release what --bin cut as it was, not in its bins.")
@@ -82,7 +79,7 @@ def swap(
     options = all_options(locals())
     handed.check(plot)
     records, asked = keyed.read(data)
-    same = ("method", "conditional", "jointly", "max_posterior", "release_raw")
+    same = ("method", "jointly", "max_posterior", "release_raw")
     how = {name: options[name] for name in same}
     how |= {"drift": allowed_drift(drift), "rng": handed.rng}
     if classifier is not None:

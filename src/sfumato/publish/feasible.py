@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import EstimationError, ParameterError, PrivacyError
+from sfumato.publish.integer import least, sparse
 from sfumato.publish.limits import FLOW_SECONDS, MOST_FLOW_VALUES, REFUSAL_SECONDS
 
 
@@ -209,30 +210,37 @@ def _columns(holdings: Holdings) -> int:
 def _flows(
     holdings: Holdings, rows: Sequence[CapRow], cost: NDArray[np.float64], drift: int | None = None
 ) -> tuple[NDArray[np.int64], float] | None:  # (values, values), cost
-    """Flows of the free units at the least cost under these limits, by an integer programme."""
-    from scipy.optimize import Bounds, LinearConstraint, milp
-
+    """Flows of the free units at the least cost under these limits, by an integer programme: every
+    unit goes somewhere, so many change, and what a value gains or loses is its drift.
+    """
     values = holdings.values
-    free = values * values
-    closed = np.where(holdings.barred, 0.0, np.inf).ravel()
-    upper = np.concatenate([np.full(free, np.inf), closed, np.full(2 * values, np.inf)])
-    equal, wanted = _equalities(holdings)
-    constraints = [LinearConstraint(equal, wanted, wanted)]
+    leaving = np.concatenate([holdings.free, holdings.forced])
+    place, free, each = np.arange(len(leaving) * values), values * values, np.arange(values)
+    source, shown = np.divmod(place, values)
+    gained, lost = len(place) + each, len(place) + values + each
+    changed = place[:free][(source != shown)[:free]]
+    arriving, last = len(leaving), len(leaving) + values
+    balance = sparse(
+        [
+            (source, place, 1),
+            (arriving + shown, place, 1),
+            (arriving + each, gained, -1),
+            (arriving + each, lost, 1),
+            (last, changed, 1),
+        ],
+        (last + 1, len(cost)),
+    )
+    wanted = np.concatenate([leaving, holdings.totals(), [holdings.changes]])
+    constraints: list[Any] = [(balance, wanted, wanted)]
     if rows and holdings.cap:
         limits = np.zeros((len(rows), len(cost)))
         limits[:, :free] = holdings.cap.stacked(rows).reshape(len(rows), -1)
-        constraints.append(LinearConstraint(limits, -np.inf, 0.0))
+        constraints.append((limits, -np.inf, 0.0))
     if drift is not None:
-        moved = np.zeros((1, len(cost)))
-        moved[:, -2 * values :] = 1.0
-        constraints.append(LinearConstraint(moved, -np.inf, drift))
-    result = milp(
-        cost,
-        constraints=constraints,
-        bounds=Bounds(0, upper),
-        integrality=np.ones(len(cost)),
-        options={"mip_rel_gap": 0.0, "time_limit": FLOW_SECONDS},
-    )
+        constraints.append((np.arange(len(cost))[None, :] >= len(place), -np.inf, drift))
+    upper = np.full(len(cost), np.inf)
+    upper[free : len(place)][holdings.barred.ravel()] = 0.0
+    result = least(cost, constraints, upper=upper, seconds=FLOW_SECONDS)
     if result.status == 2:
         return None
     if result.status != 0:
@@ -244,54 +252,31 @@ def _flows(
     return np.round(result.x[:free]).astype(np.int64).reshape(values, values), float(result.fun)
 
 
-def _equalities(holdings: Holdings) -> tuple[Any, NDArray[np.float64]]:
-    """Every unit goes somewhere, so many change, and what a value gains or loses is its drift."""
-    from scipy.sparse import csr_array, eye_array, hstack, kron, vstack
-
-    values, kinds = holdings.values, len(holdings.forced)
-    one, eye = np.ones((1, values)), eye_array(values)
-    leave_free = kron(eye, one)
-    leave_forced = kron(eye_array(kinds), one)
-    arrive = [kron(np.ones((1, count)), eye) for count in (values, kinds)]
-    changed = csr_array((~np.eye(values, dtype=bool)).astype(float).reshape(1, -1))
-
-    def none(rows: int, columns: int) -> Any:
-        return csr_array((rows, columns))
-
-    blocks = [
-        [leave_free, none(values, kinds * values), none(values, 2 * values)],
-        [none(kinds, values * values), leave_forced, none(kinds, 2 * values)],
-        [*arrive, hstack([-eye, eye])],
-        [changed, none(1, kinds * values), none(1, 2 * values)],
-    ]
-    wanted = [holdings.free, holdings.forced, holdings.totals(), np.array([holdings.changes])]
-    matrix = vstack([hstack(row) for row in blocks]).tocsr()
-    matrix.indices, matrix.indptr = (
-        part.astype(np.int32) for part in (matrix.indices, matrix.indptr)
-    )
-    return matrix, np.concatenate(wanted).astype(np.float64)
-
-
 def fitting_changes(holdings: Holdings, drift: int | None) -> int | None:
     """The wanted number of changes, or one more or less (an odd number may have no partner), if the
     totals then move by at most `drift` records under the limit (None: by as few as one of them
     allows); else None.
     """
-    if drift is None:
-        found = _least_drifts(holdings)
-        return min(found, key=lambda n: found[n], default=None)  # of equal ones the wanted
-    return next((n for n in _nearly(holdings) if _fits(holdings.changing(n), drift)), None)
+    most = None if drift is None else 2 * drift
+    found = _least_drifts(holdings, most)
+    best = min(found, key=lambda n: found[n], default=None)  # of equal ones the wanted
+    return None if best is None or (most is not None and found[best] > most) else best
 
 
-def _least_drifts(holdings: Holdings) -> dict[int, int]:
-    """The least drift of each number of changes that can be had under the limit."""
+def _least_drifts(holdings: Holdings, most: int | None = None) -> dict[int, int]:
+    """The least drift of each number of changes that can be had under the limit, until one is small
+    enough; without those that move the totals by more than `most` even where nothing is limited.
+    """
     found: dict[int, int] = {}
     for changes in _nearly(holdings):
-        least = least_drift(holdings.changing(changes))
-        if least is not None:
-            found[changes] = least
-        if least == 0:  # none is less
-            break
+        changed = holdings.changing(changes)
+        if most is not None and unlimited_least_drift(changed) > most:
+            continue
+        moved = least_drift(changed)
+        if moved is not None:
+            found[changes] = moved
+            if moved <= (most or 0):  # none is less
+                break
     return found
 
 
@@ -302,16 +287,7 @@ def _nearly(holdings: Holdings) -> list[int]:
     wanted = holdings.changes
     # Two values that all change can be flipped back.
     most = max(wanted, int(holdings.free.sum()) - (holdings.values == 2))
-    return [
-        changes for changes in (wanted, wanted + 1, wanted - 1) if min(1, wanted) <= changes <= most
-    ]
-
-
-def _fits(holdings: Holdings, drift: int) -> bool:
-    if unlimited_least_drift(holdings) > 2 * drift:
-        return False  # quickly decided: no limit on guessing makes it less
-    least = least_drift(holdings)
-    return least is not None and least <= 2 * drift
+    return [n for n in (wanted, wanted + 1, wanted - 1) if min(1, wanted) <= n <= most]
 
 
 def refusal(name: str, proportion: float, holdings: Holdings, drift: int | None) -> PrivacyError:

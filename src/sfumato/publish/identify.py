@@ -17,7 +17,6 @@ from sfumato.progress import Progress, silent
 from sfumato.publish.former import taking_microdata
 from sfumato.publish.owned import (
     Keyed,
-    Nulls,
     attribute_of,
     cut_column,
     joined,
@@ -199,7 +198,6 @@ def identify(
     confidential: str | Sequence[str] | None = None,
     keys: Sequence[str] | None = None,
     bins: Mapping[str, str] | None = None,
-    nulls: Nulls = "value",
     weights: str | None = None,
     population: float | None = None,
     try_bins: int = 4,
@@ -221,7 +219,7 @@ def identify(
     (1, 0.01)
     """
     beside = [] if weights is None else [weights]
-    keyed = Keyed.of(data, confidential, keys=keys, bins=bins, nulls=nulls, beside=beside)
+    keyed = Keyed.of(data, confidential, keys=keys, bins=bins, beside=beside)
     if isinstance(try_bins, bool) or not isinstance(try_bins, int) or try_bins < 2:
         raise ParameterError(f"a column is cut into 2 bins or more; found {shown(try_bins)}")
     weighed = sampling_weights(keyed.records, weights, population)

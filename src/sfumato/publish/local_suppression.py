@@ -22,13 +22,13 @@ import time
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import EstimationError
 from sfumato.progress import Progress, silent
+from sfumato.publish.integer import least, sparse
 from sfumato.publish.limits import MOST_STALE, SOME_CHOICES, SOME_SECONDS, WHOLE_CHOICES
 from sfumato.randomness import Keystream, seeded
 
@@ -282,17 +282,6 @@ def _free_to_go(readings: Readings, better: NDArray[np.bool_], k: int) -> NDArra
     return free
 
 
-def _spared(near: list[int], readings: Readings, spare: dict[int, int], wanted: int) -> list[int]:
-    """Members of larger groups that these can do without."""
-    left = dict(spare)
-    found: list[int] = []
-    for row in near:
-        if len(found) < wanted and left[int(readings[row])] > 0:
-            left[int(readings[row])] -= 1
-            found.append(row)
-    return found
-
-
 def _rest_blanked(cells: _Cells, blank: Mask) -> Mask:
     """The answer with the few that found no company blanked wholly, and as many others as that
     takes.
@@ -303,12 +292,10 @@ def _rest_blanked(cells: _Cells, blank: Mask) -> Mask:
     size = _sizes(readings)
     missing = cells.k - int((readings == 0).sum())
     if 0 < missing < cells.k:
-        spare = {int(reading): int(n) - cells.k for reading, n in zip(readings, size, strict=True)}
         others = np.flatnonzero(readings != 0)
-        found = _spared(others.tolist(), readings, spare, missing)
+        found = _first_spared(others, readings[others], size - cells.k, missing)
         if len(found) < missing:  # no group can spare anyone: the smallest joins whole
-            least = readings[others[np.argmin(size[others])]]
-            found = np.flatnonzero(readings == least).tolist()
+            found = np.flatnonzero(readings == readings[others[np.argmin(size[others])]])
         blank[found] = True
     return blank
 
@@ -455,37 +442,24 @@ def _programme(choices: _Choices, k: int, seconds: float) -> tuple[NDArray[np.in
     """How many records of a kind take each reading, every reading shared by k, with the fewest
     blanks: an integer programme.
     """
-    from scipy.optimize import Bounds, LinearConstraint, milp
-    from scipy.sparse import csr_array
-
     count, groups = len(choices.kind), len(choices.there)
-    shape = count + groups
-    place, one = np.arange(count), np.ones(count)
-    number = choices.number[choices.kind].astype(float)
-    need = np.maximum(k - choices.there, 0).astype(float)
-
-    def rows(
-        data: NDArray[np.float64], row: NDArray[np.intp], column: NDArray[np.intp], height: int
-    ) -> Any:
-        where = row.astype(np.int32), column.astype(np.int32)
-        return csr_array((data, where), shape=(height, shape))
-
-    every = rows(one, choices.kind, place, len(choices.number))
+    columns, place, group = count + groups, np.arange(count), np.arange(groups)
+    number = choices.number[choices.kind]
+    need = np.maximum(k - choices.there, 0)
+    every = sparse([(choices.kind, place, 1)], (len(choices.number), columns))
     # A record may take a reading only if the group is there; a group needs its missing members.
-    linked = np.concatenate([place, count + choices.reading])
-    link = rows(np.concatenate([one, -number]), np.tile(place, 2), linked, count)
-    grouped = np.concatenate([choices.reading, np.arange(groups)])
-    fill = rows(np.concatenate([one, -need]), grouped, np.arange(shape), groups)
-    result = milp(
+    linked = count + choices.reading
+    link = sparse([(place, place, 1), (place, linked, -number)], (count, columns))
+    members = [(choices.reading, place, 1), (group, count + group, -need)]
+    result = least(
         np.append(choices.cost, np.zeros(groups)),
-        constraints=[
-            LinearConstraint(every, choices.number, choices.number),
-            LinearConstraint(link, -np.inf, 0),
-            LinearConstraint(fill, 0, np.inf),
+        [
+            (every, choices.number, choices.number),
+            (link, -np.inf, 0),
+            (sparse(members, (groups, columns)), 0, np.inf),
         ],
-        bounds=Bounds(0, np.append(number, np.ones(groups))),
-        integrality=np.ones(shape),
-        options={"time_limit": seconds, "mip_rel_gap": 0.0},
+        upper=np.append(number, np.ones(groups)),
+        seconds=seconds,
     )
     if result.x is None:
         return None

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,8 +26,6 @@ from sfumato.table.formats import STANDARD_STREAM, check_target, format_of
 from sfumato.table.parquet import is_records
 from sfumato.table.readers import ITEMS_NAME, RecordReader
 from sfumato.table.table import plain_array
-
-Nulls = Literal["value", "error"]
 
 
 def records_of(data: Any) -> Table:
@@ -162,7 +160,6 @@ class Keyed:
         *,
         keys: Sequence[str] | None = None,
         bins: Mapping[str, str] | None = None,
-        nulls: Nulls = "value",
         beside: Sequence[str] = (),
         keys_needed: bool = True,
         values_needed: int = 2,
@@ -190,7 +187,6 @@ class Keyed:
                 )
         apart = {*secret, *beside}
         known = tuple(name for name in (chosen or table.domain.names) if name not in apart)
-        _check_nulls(table, [*known, *secret, *(bins or ())], nulls)
         for name in secret:
             if table.domain[name].size < values_needed:
                 raise DataError(
@@ -249,21 +245,6 @@ def check_names(table: Table, names: Iterable[Any]) -> None:
             raise SchemaError(
                 f"no column {shown(name)} in this table ({listing(table.domain.names)})",
                 hint=near_miss(name, table.domain.names),
-            )
-
-
-def _check_nulls(table: Table, names: Iterable[str], nulls: Nulls) -> None:
-    if nulls not in ("value", "error"):
-        raise ParameterError(
-            f"no way of treating nulls called {shown(nulls)}", hint="use value or error"
-        )
-    for name in names if nulls == "error" else ():
-        attribute = attribute_of(table, name)
-        if attribute.values[-1] is None:
-            missing = int((np.asarray(table.column(name)) == attribute.size - 1).sum())
-            raise DataError(
-                f"column '{name}' has {missing} nulls",
-                hint="fill them, or let null be a value of its own",
             )
 
 

@@ -32,7 +32,6 @@ from sfumato.publish.limits import (
 )
 from sfumato.publish.owned import (
     Keyed,
-    Nulls,
     ReleasedRecords,
     check_names,
     columns_named,
@@ -231,7 +230,6 @@ def pram(
     jointly: bool = False,
     within: str | Sequence[str] = (),
     bins: Mapping[str, str] | None = None,
-    nulls: Nulls = "value",
     rng: Keystream | None = None,
     progress: Progress = silent,
 ) -> PramRelease:
@@ -258,7 +256,7 @@ def pram(
     if gamma is not None and not gamma <= LARGEST_GAMMA:
         raise ParameterError(f"gamma={float(gamma):g} promises nothing", hint="19 is usual")
     chosen, inside = _named(columns, within)
-    keyed = Keyed.of(data, chosen, bins=bins, nulls=nulls, keys_needed=False)
+    keyed = Keyed.of(data, chosen, bins=bins, keys_needed=False)
     check_names(keyed.table, inside)
     strata = tuple(name for name in keyed.keys if name in inside)
     draw = drawing(rng)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import EstimationError
+from sfumato.publish.integer import least, sparse
 from sfumato.publish.limits import EXCHANGE_SECONDS, LARGEST_BAND, SAMPLING, SMALLEST_BAND
 from sfumato.publish.pricing import (
     TIE,
@@ -113,8 +114,6 @@ def cheapest(kinds: Kinds, multipliers: Multipliers, sweep: Sweep, moves: Moves)
     Only the net flow into each value, by true value and leave to stay, is asked to be whole: with
     those fixed, who moves is a transportation problem, whose vertices are whole by themselves.
     """
-    from scipy.optimize import Bounds, LinearConstraint, milp
-
     built = _programme(kinds, multipliers, sweep, moves)
     if not len(built.cost):
         return None if np.any(built.wanted) else Cheapest(np.zeros(0, dtype=np.int64), 0.0, True)
@@ -122,25 +121,23 @@ def cheapest(kinds: Kinds, multipliers: Multipliers, sweep: Sweep, moves: Moves)
     # Costs near 1 keep the solver's absolute tolerances far below a real difference.
     scale = max(float(cost.max()) * 1e-4, float(cost[cost > 0].min(initial=1.0)))
     link, groups = _net_flows(kinds, sweep, moves, len(cost))
-    matrix = _beside(built.matrix, groups)
-    upper = np.append(_upper(kinds, moves, len(cost)), np.full(groups, np.inf))
-    constraints = [
-        LinearConstraint(matrix, built.wanted, built.wanted),
-        LinearConstraint(link, 0.0, 0.0),
-    ]
-    at_most, room = _room(kinds, moves, len(upper))
-    if at_most is not None:
-        constraints.append(LinearConstraint(at_most, -np.inf, room))
-    result = milp(
+    matrix = built.matrix.copy()
+    matrix.resize(matrix.shape[0], len(cost) + groups)
+    at_most, room = _room(kinds, moves, len(cost) + groups)
+    result = least(
         np.append(cost / scale, np.zeros(groups)),
-        constraints=constraints,
-        bounds=Bounds(np.append(np.zeros(len(cost)), np.full(groups, -np.inf)), upper),
-        integrality=np.append(built.whole, np.ones(groups)).astype(int),
-        options={"mip_rel_gap": 0.0, "time_limit": EXCHANGE_SECONDS, "presolve": False},
+        [
+            (matrix, built.wanted, built.wanted),
+            (link, 0.0, 0.0),
+            *([] if at_most is None else [(at_most, -np.inf, room)]),
+        ],
+        lower=np.append(np.zeros(len(cost)), np.full(groups, -np.inf)),
+        upper=np.append(_upper(kinds, moves, len(cost)), np.full(groups, np.inf)),
+        whole=np.append(built.whole, np.ones(groups)),
+        seconds=EXCHANGE_SECONDS,
+        presolve=False,
     )
-    if result.x is None:
-        return None
-    return _whole(built, cost, kinds, moves, link, result)
+    return None if result.x is None else _whole(built, cost, kinds, moves, link, result)
 
 
 def _whole(
@@ -175,109 +172,53 @@ def _net_flows(kinds: Kinds, sweep: Sweep, moves: Moves, columns: int) -> tuple[
     """Rows that add up the moves into and out of each value, by true value and leave to stay, and
     how many such sums there are; each is a column of its own behind the others.
     """
-    from scipy.sparse import csr_array
-
     group = (kinds.may_stay[moves.kind] * kinds.values + kinds.true[moves.kind]) * kinds.values
-    place = np.concatenate([group + moves.target, group + sweep.base[moves.kind]])
+    place = np.stack([group + moves.target, group + sweep.base[moves.kind]])
     used, row = np.unique(place, return_inverse=True)
-    count, sums = len(moves.kind), len(used)
-    column = np.concatenate([np.tile(np.arange(count), 2), columns + np.arange(sums)])
-    data = np.concatenate([np.ones(count), -np.ones(count), -np.ones(sums)])
-    row = np.concatenate([row.ravel(), np.arange(sums)])
-    where = row.astype(np.int32), column.astype(np.int32)
-    return csr_array((data, where), shape=(sums, columns + sums)), sums
-
-
-def _beside(matrix: Any, columns: int) -> Any:
-    """The matrix with so many empty columns behind it."""
-    from scipy.sparse import csc_array, hstack
-
-    wide = csc_array(hstack([matrix, csc_array((matrix.shape[0], columns))]))
-    wide.indices, wide.indptr = wide.indices.astype(np.int32), wide.indptr.astype(np.int32)
-    return wide
+    into, out = row.reshape(place.shape)
+    column, sums = np.arange(len(moves.kind)), np.arange(len(used))
+    link = [(into, column, 1), (out, column, -1), (sums, columns + sums, -1)]
+    return sparse(link, (len(used), columns + len(used))), len(used)
 
 
 def _programme(kinds: Kinds, multipliers: Multipliers, sweep: Sweep, moves: Moves) -> _Programme:
-    """What each move does to the totals, the changes and the limits, and what is wanted of them."""
-    from scipy.sparse import csc_array, hstack, vstack
-
-    values, rows = kinds.values, len(kinds.limits)
-    matrix = vstack([_balance(kinds, sweep, moves), _limit_rows(kinds, sweep, moves)])
-    left = csc_array(
-        (np.ones(rows), (values + 1 + np.arange(rows), np.arange(rows))),
-        shape=(values + 1 + rows, rows),
-    )
-    matrix = hstack([matrix, left])
-    wanted = [_missing(kinds, sweep), _unused(kinds, sweep)]
+    """What each move does to the totals, the changes and the limits, and how far the cheapest
+    choices are from what is wanted of these; with room for drift where the totals may move.
+    """
+    values, limits, price = kinds.values, kinds.limits, multipliers.value
+    source, true, free = (of[moves.kind] for of in (sweep.base, kinds.true, kinds.may_stay))
+    move, each, row = np.arange(len(moves.kind)), np.arange(values), np.arange(len(limits))
+    changes, limited = values, values + 1 + row
+    used = (limits[:, true, moves.target] - limits[:, true, source]) * free
+    entries: list[Any] = [
+        (moves.target, move, 1),
+        (source, move, -1),
+        (changes, move, free * ((moves.target != true).astype(int) - (source != true))),
+        (limited[:, None], move, used),
+        (limited, len(move) + row, 1),
+    ]
+    stays = kinds.may_stay
+    reached = np.bincount(sweep.base, weights=kinds.number, minlength=values)
+    changed = kinds.number @ (stays & (sweep.base != kinds.true))
+    flows = np.zeros((values, values))
+    np.add.at(flows, (kinds.true[stays], sweep.base[stays]), kinds.number[stays])
+    wanted: list[Any] = [
+        kinds.totals - reached,
+        [kinds.changes - changed],
+        -np.tensordot(limits, flows, 2),
+    ]
     cost = [moves.excess, multipliers.limit]
-    whole = [np.zeros(len(moves.kind) + rows, dtype=bool)]
-    if kinds.drift:
-        matrix = _with_drift(matrix, values)
+    priced, columns, drift = values + 1 + len(row), len(move) + len(row), 2 * bool(kinds.drift)
+    if drift:  # gained and lost, and how much of each
+        gained, lost = columns + each, columns + values + each
+        entries += [(each, gained, -1), (each, lost, 1), (priced, gained, 1), (priced + 1, lost, 1)]
         wanted.append(np.full(2, kinds.drift // 2))
-        price = multipliers.value
         cost += [price - price.min(), price.max() - price]
-        whole.append(np.ones(2 * values, dtype=bool))
-    matrix = csc_array(matrix)
-    # HiGHS in SciPy 1.13 takes no other indices.
-    matrix.indices, matrix.indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
+    shape = priced + drift, columns + drift * values
+    whole = np.arange(shape[1]) >= columns
     return _Programme(
-        matrix,
-        np.concatenate(wanted).astype(np.float64),
-        np.concatenate(cost),
-        np.concatenate(whole),
-        values + 1 + rows,
+        sparse(entries, shape), np.concatenate(wanted), np.concatenate(cost), whole, priced
     )
-
-
-def _balance(kinds: Kinds, sweep: Sweep, moves: Moves) -> Any:
-    """Rows of the totals and of the changes: what each move does to them."""
-    from scipy.sparse import csc_array
-
-    count = len(moves.kind)
-    source, true = sweep.base[moves.kind], kinds.true[moves.kind]
-    change = np.where(
-        kinds.may_stay[moves.kind], (moves.target != true).astype(np.int64) - (source != true), 0
-    )
-    column, one = np.arange(count), np.ones(count)
-    row = np.concatenate([moves.target, source, np.full(count, kinds.values)])
-    data = np.concatenate([one, -one, change])
-    return csc_array((data, (row, np.tile(column, 3))), shape=(kinds.values + 1, count))
-
-
-def _limit_rows(kinds: Kinds, sweep: Sweep, moves: Moves) -> Any:
-    """Rows of the limits: what each move of a unit that may stay does to them."""
-    from scipy.sparse import csc_array
-
-    source, true = sweep.base[moves.kind], kinds.true[moves.kind]
-    change = kinds.limits[:, true, moves.target] - kinds.limits[:, true, source]
-    return csc_array(change * kinds.may_stay[moves.kind])
-
-
-def _missing(kinds: Kinds, sweep: Sweep) -> NDArray[np.float64]:  # (values + 1,)
-    """How far the cheapest choices are from the totals and from the number of changes."""
-    reached = np.bincount(sweep.base, weights=kinds.number, minlength=kinds.values)
-    changed = kinds.number @ (kinds.may_stay & (sweep.base != kinds.true))
-    return np.append(kinds.totals - reached, kinds.changes - changed)
-
-
-def _unused(kinds: Kinds, sweep: Sweep) -> NDArray[np.float64]:  # (rows,)
-    """How much the cheapest choices leave of each limit; negative where they break it."""
-    free = kinds.may_stay
-    flows = np.zeros((kinds.values, kinds.values))
-    np.add.at(flows, (kinds.true[free], sweep.base[free]), kinds.number[free])
-    return -np.tensordot(kinds.limits, flows, axes=2)
-
-
-def _with_drift(matrix: Any, values: int) -> Any:
-    """The programme with columns of drift, gained and lost per value, and two rows for its size."""
-    from scipy.sparse import csr_array, eye_array, hstack, vstack
-
-    rows, columns = matrix.shape
-    eye, one = eye_array(values), np.ones((1, values))
-    none = csr_array((rows - values, values))
-    gained, lost = vstack([-eye, none]), vstack([eye, none])
-    size = hstack([csr_array((2, columns)), csr_array(np.kron(np.eye(2), one))])
-    return vstack([hstack([matrix, gained, lost]), size])
 
 
 def _upper(kinds: Kinds, moves: Moves, columns: int) -> NDArray[np.float64]:
@@ -291,15 +232,11 @@ def _room(kinds: Kinds, moves: Moves, columns: int) -> tuple[Any, NDArray[np.flo
     """Rows that keep a kind with several moves from moving more units than it has; None when no
     kind has several.
     """
-    from scipy.sparse import csr_array
-
     kind, position, times = np.unique(moves.kind, return_inverse=True, return_counts=True)
     several = np.flatnonzero(times > 1)
     if not len(several):
         return None, None
-    row = np.full(len(kind), -1)
-    row[several] = np.arange(len(several))
-    inside = np.flatnonzero(row[position] >= 0)
-    places = row[position[inside]].astype(np.int32), inside.astype(np.int32)
-    at_most = csr_array((np.ones(len(inside)), places), shape=(len(several), columns))
+    inside = np.flatnonzero(np.isin(position, several))
+    row = np.searchsorted(several, position[inside])
+    at_most = sparse([(row, inside, 1)], (len(several), columns))
     return at_most, kinds.number[kind[several]].astype(np.float64)

@@ -22,7 +22,6 @@ from sfumato.publish.identify import Risk, risk_of, risk_table
 from sfumato.publish.local_suppression import blanked
 from sfumato.publish.owned import (
     Keyed,
-    Nulls,
     ReleasedRecords,
     attribute_of,
     columns_of,
@@ -164,7 +163,6 @@ def suppress(
     keys: Sequence[str] | None = None,
     confidential: str | Sequence[str] | None = None,
     bins: Mapping[str, str] | None = None,
-    nulls: Nulls = "value",
     seconds: float = 10.0,
     rng: Keystream | None = None,
     progress: Progress = silent,
@@ -188,7 +186,7 @@ def suppress(
         raise ParameterError(
             "which columns an intruder may know was not said", hint="name keys, or confidential"
         )
-    keyed = Keyed.of(data, confidential, keys=keys, bins=bins, nulls=nulls, values_needed=0)
+    keyed = Keyed.of(data, confidential, keys=keys, bins=bins, values_needed=0)
     table, known = keyed.table, keyed.keys
     _check_k(k, table.rows)
     codes = np.stack([_coded_blanks(table, name) for name in known], axis=1)

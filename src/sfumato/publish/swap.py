@@ -19,7 +19,6 @@ from sfumato.errors import ParameterError, PrivacyError, listing
 from sfumato.printable import percent
 from sfumato.privacy.probability import check_number
 from sfumato.progress import Progress, silent
-from sfumato.publish.conditional import conditional_named
 from sfumato.publish.cost import Cost, measure
 from sfumato.publish.exchange import Assignment, Exchange, solve
 from sfumato.publish.feasible import PosteriorCap, fitting_changes, refusal
@@ -29,7 +28,6 @@ from sfumato.publish.identify import Risk, risk_of, risk_table, status_of
 from sfumato.publish.intruder import Intruder, intruder_of, share
 from sfumato.publish.owned import (
     Keyed,
-    Nulls,
     ReleasedRecords,
     attribute_of,
     columns_of,
@@ -70,7 +68,6 @@ class SwapReport(Result):
     confidential: str
     method: str
     proportion: float
-    conditional: str
     max_posterior: float
     records: int
     changed: int
@@ -267,7 +264,6 @@ class _Settings:
 
     proportion: float
     method: str
-    conditional: str
     max_posterior: float | None
     drift: int | None
 
@@ -289,7 +285,6 @@ class _Settings:
         if self.max_posterior is not None:
             check_number("max_posterior", self.max_posterior)
             PosteriorCap(self.max_posterior, (), ())
-        conditional_named(self.conditional)
 
     @property
     def limit(self) -> float:
@@ -313,9 +308,7 @@ def swap(
     confidential: str | Sequence[str] | None = None,
     keys: Sequence[str] | None = None,
     bins: Mapping[str, str] | None = None,
-    nulls: Nulls = "value",
     method: MethodName = "optimal",
-    conditional: str = "bayes",
     jointly: bool = False,
     max_posterior: float | None = None,
     drift: int | None = 0,
@@ -346,8 +339,8 @@ def swap(
     (16, True)
     """
     started = time.perf_counter()
-    settings = _Settings(proportion, method, conditional, max_posterior, drift)
-    keyed = Keyed.of(data, confidential, keys=keys, bins=bins, nulls=nulls)
+    settings = _Settings(proportion, method, max_posterior, drift)
+    keyed = Keyed.of(data, confidential, keys=keys, bins=bins)
     rng = drawing(rng)
     for names in keyed.views(jointly):
         _check_flipping(proportion, keyed.table, names)
@@ -476,8 +469,7 @@ def _swap_one(
     changes, notes = units.changes(settings.proportion)
     if len(units.rows) == 0:
         notes += ("no record is identifiable, so nothing was changed",)
-    model = conditional_named(settings.conditional)
-    exchange = units.exchange(changes, model, settings.limit, settings.fewest)
+    exchange = units.exchange(changes, settings.limit, settings.fewest)
     assignment, more = _assigned(attribute.name, exchange, settings, rng, progress)
     seconds = time.perf_counter() - started
     shown = truth.copy()
@@ -493,7 +485,6 @@ def _swap_one(
         confidential=attribute.name,
         method=settings.method,
         proportion=settings.proportion,
-        conditional=settings.conditional,
         max_posterior=settings.limit,
         records=len(truth),
         changed=int(moved.sum()),

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.domain import Codes, Distinct
-from sfumato.publish.conditional import Conditional
+from sfumato.publish.conditional import simple_bayes
 from sfumato.publish.exchange import Exchange
 from sfumato.publish.feasible import PosteriorCap
 from sfumato.publish.identify import status_of
@@ -79,9 +79,7 @@ class Units:
             )
         return changes, ()
 
-    def exchange(
-        self, changes: int, model: Conditional, limit: float = 1.0, fewest: int = 0
-    ) -> Exchange:
+    def exchange(self, changes: int, limit: float = 1.0, fewest: int = 0) -> Exchange:
         """The optimisation problem, guesses surer than the `limit` forbidden of values that
         `fewest` unique records or more hold.
         """
@@ -91,7 +89,7 @@ class Units:
         holders = np.bincount(true[self.may_stay], minlength=values)
         views = [np.arange(values), *(parts if several else ())]
         return Exchange(
-            model(self.keyed.known, codes, values, self.rows),
+            simple_bayes(self.keyed.known, codes, values, self.rows),
             true,
             self.may_stay,
             changes,
