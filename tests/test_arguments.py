@@ -173,7 +173,7 @@ def calls(folder: Path) -> dict[str, Call]:
     release.save(kept, force=True)
     sf.save_model(model, fitted, force=True)
     promise = {"rho1": None, "rho2": None, "epsilon": None, "gamma": 19}
-    owner = {"bins": None, "rng": rng, "progress": lambda words, share: None}
+    owner = {"bins": None, "max_gain": None, "rng": rng, "progress": lambda words, share: None}
     named: dict[str, Call] = {
         "association_rules": (
             sf.association_rules,
@@ -254,6 +254,7 @@ def calls(folder: Path) -> dict[str, Call]:
                 "disclosure": None,
                 "margin": 0,
                 "seconds": 1.0,
+                "max_gain": None,
                 "rng": rng,
                 "progress": lambda words, share: None,
             },

@@ -253,6 +253,7 @@ class View:
     notes: Sequence[str] = ()  # what must not be overlooked
     sections: Sequence[View] = ()
     detail: bool = False
+    verdict: tuple[str, bool] | None = None  # what comes first of all, and whether it is good news
 
     def parts(self) -> Iterator[View]:
         """The view and its sections, as they are read."""

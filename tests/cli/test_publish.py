@@ -69,6 +69,7 @@ def test_swap_writes_the_release_and_the_documented_object(folder, tmp_path, nam
             "Amount",
             "--proportion",
             0.5,
+            "--anyway",
             "--reveal",
             reveal,
             "--json",
@@ -96,6 +97,7 @@ def test_swap_in_words_with_a_page(folder, tmp_path):
         "Amount",
         "--proportion",
         0.5,
+        "--anyway",
         "--plot",
         page,
         "--seed",
@@ -273,10 +275,11 @@ def test_a_swap_that_cannot_be_had_says_what_would_do_and_that_does(people, tmp_
     assert "=" not in error["hint"]  # as it is typed, not as in Python
     drift = error["hint"].split("--drift ")[1].split()[0]
     found = told(
-        "swap", people, "-o", output, *KEYS, "--proportion", 0.9, "--drift", drift, "--json"
+        *("swap", people, "-o", output, *KEYS, "--proportion", 0.9),
+        *("--drift", drift, "--json", "--anyway"),
     )
     assert 0 < found["marginal_drift"] <= int(drift)
-    least = ("--proportion", 0.9, "--drift", "any", "--force", "--json")
+    least = ("--proportion", 0.9, "--drift", "any", "--force", "--json", "--anyway")
     again = told("swap", people, "-o", output, *KEYS, *least)
     assert again["marginal_drift"] == int(drift) and again["changed"] == found["changed"]
     assert again["objective"] == pytest.approx(found["objective"])
@@ -473,7 +476,7 @@ def test_a_page_shows_the_risk_of_every_column_that_was_exchanged(folder, tmp_pa
     page = tmp_path / "page.html"
     run(
         *("swap", folder / "insurance.csv", "-o", tmp_path / "out.csv", "--drift", "any"),
-        *("--confidential", "Amount,Gender", "--proportion", 0.5),
+        *("--confidential", "Amount,Gender", "--proportion", 0.5, "--anyway"),
         *("--plot", page, "--seed", 1),
     )
     text = page.read_text()
@@ -481,3 +484,38 @@ def test_a_page_shows_the_risk_of_every_column_that_was_exchanged(folder, tmp_pa
     for name in ("Amount", "Gender"):
         assert f"<h2>Risk before and after: {name}</h2>" in text
     assert text.count("An intruder is right about") == 2 and text.count("<img") == 3
+
+
+def test_a_release_that_misses_the_aim_is_written_only_if_that_is_said(people, tmp_path):
+    output = tmp_path / "out.csv"
+    options = (*KEYS, "--proportion", 0.2, "--drift", "any", "--max-gain", 0.1)
+    error = json.loads(run("swap", people, "-o", output, *options, "--json", code=2))["error"]
+    assert error["kind"] == "privacy" and "the aim of at most 0.1 is missed" in error["message"]
+    assert "--anyway" in error["hint"] and not output.exists()
+    found = told("swap", people, "-o", output, *options, "--json", "--anyway")
+    assert output.exists() and not found["verdict"]["met"]
+    intruder = found["intruder"]
+    alone = max(intruder[way] for way in ("believing", "keys_alone", "weighing_keys"))
+    together = max(intruder["groups_believing"], intruder["groups_informed"])
+    gains = alone - intruder["baseline"], together - intruder["groups_baseline"]
+    assert found["verdict"]["gain"] == pytest.approx(100 * max(gains))
+    looser = told("swap", people, "-o", output, *options[:-1], 100, "--json", "--force")
+    assert looser["verdict"]["met"]
+    wrong = run("swap", people, "-o", output, *options[:-1], 101, "--json", "--force", code=2)
+    assert "--max-gain 101 is no number of percentage points" in wrong
+
+
+def test_words_page_and_dossier_begin_with_the_verdict(people, tmp_path):
+    kept = tmp_path / "kept.html"
+    options = ("--keys", "age,town", "--k", 3, "--seconds", 1, "--dossier", kept)
+    text = run("suppress", people, "-o", tmp_path / "out.csv", *options)
+    sentence = (
+        "An intruder gains 33.3 points over no release, most about which record is whose (33.3 % "
+        "right, 0.0 % without): the aim of at most 33.3 is met"
+    )
+    assert " ".join(text.split()).startswith(f"written: {tmp_path / 'out.csv'} {sentence}")
+    page = kept.read_text().replace("&nbsp;", " ").replace("\u00a0", " ")
+    assert f'</h1>\n<p class="verdict good">{sentence}</p>' in page
+    assert json.loads(kept.with_suffix(".json").read_text())["verdict"]["text"] == sentence
+    whole = run("identify", people, "--confidential", "ill", "--keys", "age,town,shoe")
+    assert "as much as from the untouched file" in whole and "is missed" in whole

@@ -88,6 +88,7 @@ def hide(
             method=method,
             disclosure=disclosure,
             margin=wanted_margin(margin),
+            max_gain=handed.max_gain,
             progress=progress,
             **how,
         )
@@ -95,6 +96,8 @@ def hide(
         other = _other_disclosures(table, patterns, progress, how) if wanted else None
     report = replace(release.report, seconds=time.perf_counter() - started)
     release = replace(release, report=report)
+    files = {"patterns": patterns}
+    handed.give(release, options, drawn="ties were", changed="changed", files=files)
     draw(
         release.view(),
         options,
@@ -103,8 +106,6 @@ def hide(
         promised=f"no gamma; the patterns are in fewer than {report.min_count:,} baskets",
         other=other,
     )
-    files = {"patterns": patterns}
-    handed.give(release, options, drawn="ties were", changed="changed", files=files)
 
 
 def _other_disclosures(

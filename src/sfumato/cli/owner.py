@@ -24,7 +24,7 @@ from sfumato.cli.options import (
 )
 from sfumato.cli.pages import typed, with_origin
 from sfumato.cli.printing import print_json, print_notes, reading, show
-from sfumato.errors import ParameterError, SfumatoError
+from sfumato.errors import ParameterError, PrivacyError, SfumatoError
 from sfumato.printable import percent
 from sfumato.publish.dossier import Dossier, Owned
 from sfumato.publish.owned import Keyed, binning, check_record_target, records_of
@@ -120,6 +120,15 @@ class ReleaseOptions(Options):
         ),
     ] = None
     dossier: DossierFile = None
+    max_gain: Annotated[
+        float | None,
+        option(
+            "The most that an intruder may gain over no release, in percentage points; 10 unless "
+            "given, or what --k or --gamma allows.",
+            metavar="POINTS",
+        ),
+    ] = None
+    anyway: Annotated[bool, option("Write a release that misses this aim, too.")] = False
     force: Force = False
     json: Json = False
 
@@ -152,6 +161,11 @@ class ReleaseOptions(Options):
         `drawn` is what chance decided, `changed` what the dossier calls the file of what was
         changed, and `settings` take the place of options that say less.
         """
+        if not (release.verdict.met or self.anyway):
+            raise PrivacyError(
+                f"not written: {release.verdict.text}",
+                hint="change more, or write it with --anyway",
+            )
         release.save(self.output, force=self.force)
         if self.reveal is not None:
             write_json(release.revealed(), self.reveal, force=self.force)

@@ -48,6 +48,7 @@ def pram(
             keep=keep,
             jointly=jointly,
             within=columns(within) or (),
+            max_gain=handed.max_gain,
             rng=handed.rng,
             progress=progress,
             **coded.how(),

@@ -47,7 +47,7 @@ def show(view: View, *, most: int | None = 20) -> None:
     paper = Paper(screen.width, most, wrapped=sys.stdout.isatty())
     for line in lines_of(view, paper):
         if isinstance(line, Bold):
-            screen.print(str(line), style="bold", soft_wrap=True)
+            screen.print(str(line), style=line.style, soft_wrap=True)
         else:
             print(line)
     print_notes(view.all_notes())

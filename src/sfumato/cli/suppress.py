@@ -45,6 +45,7 @@ def suppress(
             keys=columns(keys),
             confidential=listed(confidential) if confidential else None,
             seconds=seconds,
+            max_gain=handed.max_gain,
             rng=handed.rng,
             progress=progress,
             **coded.how(),

@@ -81,7 +81,7 @@ def swap(
     records, asked = keyed.read(data)
     same = ("method", "jointly", "max_posterior", "release_raw")
     how = {name: options[name] for name in same}
-    how |= {"drift": allowed_drift(drift), "rng": handed.rng}
+    how |= {"drift": allowed_drift(drift), "rng": handed.rng, "max_gain": handed.max_gain}
     if classifier is not None:
         print_notes(["--classifier is gone: no classifier judges a swap any more"])
     with progress_bar() as progress, spelled_errors(("proportion", *how)):
@@ -91,14 +91,6 @@ def swap(
         places = PROPORTIONS if wanted else ()
         tried = swap_proportions(records, places, progress=progress, **how)
     report = release.reports[0]
-    draw(
-        release.view(),
-        options,
-        rows=report.records,
-        method=f"swapping ({report.method})",
-        promised="no gamma; against the intruder described, see the figures",
-        other=_other_proportions(report, tried) if tried else None,
-    )
     handed.give(
         release,
         options,
@@ -106,6 +98,14 @@ def swap(
         changed="changed rows",
         keys=list(asked["keys"]),
         max_posterior=report.max_posterior,
+    )
+    draw(
+        release.view(),
+        options,
+        rows=report.records,
+        method=f"swapping ({report.method})",
+        promised="no gamma; against the intruder described, see the figures",
+        other=_other_proportions(report, tried) if tried else None,
     )
 
 

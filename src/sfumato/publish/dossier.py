@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from sfumato import __version__
 from sfumato.errors import FileError
+from sfumato.publish.verdict import Verdict
 from sfumato.renderers.frames import json_value
 from sfumato.result import Result
 from sfumato.view import TableView, View
@@ -27,6 +28,9 @@ class Owned(Protocol):
 
     @property
     def remains(self) -> Sequence[str]: ...
+
+    @property
+    def verdict(self) -> Verdict: ...
 
     def view(self) -> View: ...
 
@@ -85,6 +89,7 @@ class Dossier(Result):
         """The JSON form: everything, the result in full."""
         return {
             "title": self.result.view().title,
+            "verdict": json_value(self.result.verdict),
             "sfumato": __version__,
             "made": self.made,
             "command": self.command,

@@ -36,9 +36,11 @@ from sfumato.publish.restriction import (
     patterns_of,
     remove,
 )
+from sfumato.publish.verdict import Guesses, Judged, aim
 from sfumato.randomness import Keystream, drawing
+from sfumato.renderers.frames import json_value
 from sfumato.renderers.picture import bars
-from sfumato.result import Record, Result
+from sfumato.result import Record
 from sfumato.table import Table, save
 from sfumato.view import ColumnView, TableView, View, attribute_columns
 
@@ -163,7 +165,7 @@ def _change(before: float | None, after: float | None) -> str | None:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class HideRelease(Result):
+class HideRelease(Judged):
     """The baskets to hand out, and the report; `removed` says from whom and is for the owner
     alone.
     """
@@ -183,11 +185,11 @@ class HideRelease(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form of the report."""
-        return self.report.to_dict()
+        return self.report.to_dict() | {"verdict": json_value(self.verdict)}
 
     def view(self) -> View:
         """That of the report."""
-        return self.report.view()
+        return replace(self.report.view(), verdict=self.verdict.lead)
 
     @property
     def remains(self) -> tuple[str, ...]:
@@ -225,6 +227,7 @@ def hide(
     disclosure: float | None = None,
     margin: int | float = 0,
     seconds: float = 5.0,
+    max_gain: float | None = None,
     rng: Keystream | None = None,
     progress: Progress = silent,
 ) -> HideRelease:
@@ -238,6 +241,8 @@ def hide(
     takes no more than hiding needs, from where it hurts least; given ψ, it also leaves at most that
     share of the sensitive baskets alone. A `margin` (baskets, or a share of the threshold below 1)
     hides each pattern at least that far below the threshold, and a random part of as much again.
+    The verdict says whether more than `max_gain` per cent of the patterns (10 unless stated) are
+    still found.
 
     >>> release = hide([["tea", "milk"]] * 4 + [["tea"]] * 2 + [["milk"]] * 2, ["tea milk"],
     ...     min_count=3)
@@ -246,6 +251,7 @@ def hide(
     """
     started = time.perf_counter()
     check_seconds(seconds)
+    wanted = aim(max_gain)
     table = baskets_of(baskets, items)
     bits, names = as_bits(table.columns[0]), table.domain.attributes[0].labels
     restrictions = patterns_of(patterns, names)
@@ -265,7 +271,10 @@ def hide(
     report = hiding.report(before, lawful, removed, released)
     seconds = time.perf_counter() - started
     report = replace(report, seconds=seconds, hiding_seconds=hiding_seconds)
-    return HideRelease(Table(table.domain, (released,)), report, removed)
+    secret = Guesses(f"the {len(hiding.active):,} secret patterns", 0.0, report.hiding_failure)
+    guesses = (secret,) if hiding.active else ()
+    given = Table(table.domain, (released,))
+    return HideRelease(given, report, removed, guesses=guesses, max_gain=wanted)
 
 
 @dataclass(frozen=True, eq=False)

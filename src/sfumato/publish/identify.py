@@ -24,9 +24,9 @@ from sfumato.publish.owned import (
     patterns,
 )
 from sfumato.publish.population import PopulationRisk, population_risk, sampling_weights
+from sfumato.publish.verdict import Judged, guesses_of
 from sfumato.renderers.frames import json_fields, json_value
 from sfumato.renderers.picture import bars, draw
-from sfumato.result import Result
 from sfumato.view import Chart, TableView, View, attribute_columns
 
 _MEASURES = {  # of risk, as people read them
@@ -42,6 +42,8 @@ _MEASURES = {  # of risk, as people read them
     "entropy_l_diversity": "entropy l-diversity",
     "mean_group": "mean group",
 }
+# What those are called whose value follows from their keys.
+ALONE, TOGETHER = "unique records", "records of groups that shared one value"
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +64,11 @@ class Status:
     def identifiable(self) -> NDArray[np.bool_]:
         """The records whose confidential value follows from their keys."""
         return self.unique | self.collective
+
+    @property
+    def told(self) -> tuple[tuple[str, NDArray[np.bool_]], ...]:
+        """Those whose value follows from their keys, by how they are called."""
+        return (ALONE, self.unique), (TOGETHER, self.collective)
 
     @property
     def groups(self) -> int:
@@ -108,7 +115,7 @@ class ColumnRole:
 
 
 @dataclass(frozen=True, repr=False)
-class Identification(Result):
+class Identification(Judged):
     """The state of a table before release: risk by confidential column, and the columns in order of
     what they give away.
     """
@@ -146,6 +153,7 @@ class Identification(Result):
         return View(
             "Identification",
             words,
+            verdict=self.verdict.lead,
             charts=(self._chart(),),
             tables=(risk_table(risks, "Risk"), self._keys()),
             sections=() if self.population is None else (self.population.view(),),
@@ -186,6 +194,7 @@ class Identification(Result):
             **json_fields(self.risk),
             "by_confidential": json_value(dict(zip(self.confidential, self.risks, strict=True))),
             "columns": json_value(self.columns),
+            "verdict": json_value(self.verdict),
             **({} if self.population is None else {"population": self.population.to_dict()}),
         }
 
@@ -235,6 +244,13 @@ def identify(
         risks,
         tuple(sorted(roles, key=lambda role: -role.saved_by_dropping)),
         None if weighed is None else population_risk(keyed.known, weighed),
+        guesses=tuple(
+            guess
+            for attribute, codes in zip(called, judged, strict=True)
+            for guess in guesses_of(
+                attribute.name, codes, status_of(keyed.pattern, codes).told, np.ones(len(codes))
+            )
+        ),
     )
 
 

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from sfumato.domain import Codes, Distinct
 from sfumato.printable import percent
 from sfumato.publish.conditional import pair_counts, simple_bayes
-from sfumato.publish.identify import Status, extremes
+from sfumato.publish.identify import ALONE, TOGETHER, Status, extremes
+from sfumato.publish.verdict import Guesses
 from sfumato.randomness import seeded
 from sfumato.view import TableView, View
 
@@ -51,7 +52,7 @@ class Intruder:
     likeliest true value of each shown one; `keys_alone` is naive Bayes learnt from the release,
     `weighing_keys` knows all of this and also uses how likely the keys make the shown value, what
     each sort of record truly has being learnt from other people. Of the records of groups that
-    shared one value: `groups_believing` and `groups_informed`.
+    shared one value: `groups_baseline`, `groups_believing` and `groups_informed`.
     """
 
     confidential: str
@@ -64,6 +65,7 @@ class Intruder:
     weighing_keys: float | None
     shown: tuple[ShownValue, ...]
     grouped: int
+    groups_baseline: float | None
     groups_believing: float | None
     groups_informed: float | None
     groups_told: int  # records of groups that still show the one value that all of them have
@@ -78,9 +80,16 @@ class Intruder:
         return max(self.shown, key=lambda one: (one.posterior, one.records), default=None)
 
     @property
-    def guessed(self) -> bool:
-        """Whether anyone's value follows from the keys, so that it can be guessed at all."""
-        return self.unique > 0 or self.grouped > 0
+    def guesses(self) -> Iterator[Guesses]:
+        """The best guess of those whose value follows from their keys, alone and in groups."""
+        if self.baseline is not None:
+            ways = (self.believing, self.informed, self.keys_alone, self.weighing_keys)
+            whom = f"{self.confidential} of the {self.unique:,} {ALONE}"
+            yield Guesses(whom, self.baseline, max(rate or 0.0 for rate in ways))
+        if self.groups_baseline is not None:
+            pair = (self.groups_believing, self.groups_informed)
+            whom = f"{self.confidential} of the {self.grouped:,} {TOGETHER}"
+            yield Guesses(whom, self.groups_baseline, max(rate or 0.0 for rate in pair))
 
     def view(self, limit: float) -> View:
         """How often each sort of guess is right, and how sure one is from each value shown; `limit`
@@ -163,6 +172,8 @@ def intruder_of(
     commonest = int(np.bincount(truth).argmax())
     held = flows.sum(axis=0)
     unique = len(rows)
+    grouped = truth[status.collective]
+    baseline = float((grouped == commonest).mean()) if len(grouped) else None
     believing, informed, told = _groups(status, values, truth, shown)
     alone, weighing = _with_keys(keys, values, truth, shown, rows)
 
@@ -180,6 +191,7 @@ def intruder_of(
         weighing_keys=share(max(weighing, float(flows.max(axis=1).sum()))),
         shown=_shown_values(flows, attribute.values),
         grouped=int(status.collective.sum()),
+        groups_baseline=baseline,
         groups_believing=believing,
         groups_informed=informed,
         groups_told=told,

@@ -5,6 +5,7 @@ from __future__ import annotations
 ROWS_AT_ONCE = 1 << 15  # whose posteriors are held in memory together
 MOST_BINS = 10_000  # of a column: more are a mistake in typing
 MOST_PEOPLE = 1e12  # of a population, or of summed weights
+MAX_GAIN = 10.0  # percentage points: the owner's aim unless stated; it protects people in the file
 
 # The exchange of a swap. What ends early says that it is not proved.
 SMALLEST_BAND, LARGEST_BAND = 1_000, 20_000  # kinds in the linear programme of one step

@@ -19,7 +19,7 @@ from sfumato.arguments import checked, shown
 from sfumato.domain import Codes, Distinct, Domain, Items
 from sfumato.errors import DataError, ParameterError, SchemaError, listing, near_miss
 from sfumato.publish.limits import MOST_BINS
-from sfumato.result import Result
+from sfumato.publish.verdict import Judged
 from sfumato.table import Table, propose, read_items, reader_of, save
 from sfumato.table.baskets import BasketReader
 from sfumato.table.formats import STANDARD_STREAM, check_target, format_of
@@ -426,7 +426,7 @@ def joined(table: Table, names: Sequence[str]) -> tuple[Distinct, Codes, list[ND
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ReleasedRecords(Result):
+class ReleasedRecords(Judged):
     """Records to hand out; `changed` says which differ from the truth and is for the owner
     alone.
     """

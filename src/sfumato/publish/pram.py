@@ -40,6 +40,7 @@ from sfumato.publish.owned import (
     numbers_of,
     patterns,
 )
+from sfumato.publish.verdict import Guesses, aim
 from sfumato.randomness import Keystream, drawing
 from sfumato.renderers.frames import json_value
 from sfumato.renderers.picture import bars
@@ -168,6 +169,7 @@ class PramRelease(ReleasedRecords):
             "epsilon": self.guarantee.epsilon,
             "secure": self.secure,
             "columns": json_value(self.reports),
+            "verdict": json_value(self.verdict),
             "seconds": self.seconds,
         }
 
@@ -197,6 +199,7 @@ class PramRelease(ReleasedRecords):
                 f"{names}.",
                 f"All replaced columns together: {self.guarantee}",
             ),
+            verdict=self.verdict.lead,
             charts=(chart,),
             tables=(TableView.of(heads, lines),),
             sections=[replace(report.view(), detail=True) for report in self.reports],
@@ -230,6 +233,7 @@ def pram(
     jointly: bool = False,
     within: str | Sequence[str] = (),
     bins: Mapping[str, str] | None = None,
+    max_gain: float | None = None,
     rng: Keystream | None = None,
     progress: Progress = silent,
 ) -> PramRelease:
@@ -242,7 +246,9 @@ def pram(
     and draws the others from the column's own counts. Several columns are replaced on their own
     (their γ multiply, and only their own counts stay), or `jointly` as one. `within` other columns
     the counts of each combination with these stay as well. The matrix is made from the counts, so γ
-    speaks of one person to whom the counts are known.
+    speaks of one person to whom the counts are known. The verdict says whether an intruder gains
+    more than `max_gain` percentage points over no release (unless stated what `gamma` allows, with
+    `keep` 10).
 
     >>> people = {"ill": ["no"] * 900 + ["yes"] * 100}
     >>> release = pram(people, "ill", gamma=19)
@@ -250,6 +256,7 @@ def pram(
     (True, 0.94)
     """
     started = time.perf_counter()
+    wanted = aim(max_gain)
     if (gamma is None) == (keep is None):
         raise ParameterError("say how much is replaced, one way", hint="give gamma or keep")
     check_number("gamma", gamma) if gamma is not None else check_number("keep", keep)
@@ -282,12 +289,21 @@ def pram(
         released = (part[drawn].astype(np.int32) for part in parts)
         shown |= dict(zip(view, released, strict=True))
         guarantee = guarantee.compose(replacement.guarantee)
+    guesses = tuple(
+        Guesses(f"{one.column} of all {one.records:,} records", one.baseline, one.informed)
+        for one in reports
+    )
+    if max_gain is None and gamma is not None:  # the aim that was stated is gamma
+        promised = Guarantee(gamma)
+        wanted = 100 * max(promised.worst_posterior(g.without) - g.without for g in guesses)
     return PramRelease(
         *keyed.released(shown),
         guarantee,
         tuple(reports),
         draw.secure,
         time.perf_counter() - started,
+        guesses=guesses,
+        max_gain=wanted,
     )
 
 

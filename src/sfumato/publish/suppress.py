@@ -18,7 +18,8 @@ from sfumato.errors import DataError, ParameterError
 from sfumato.privacy.probability import check_seconds
 from sfumato.progress import Progress, silent
 from sfumato.publish.former import taking_microdata
-from sfumato.publish.identify import Risk, risk_of, risk_table
+from sfumato.publish.identify import Risk, risk_of, risk_table, status_of
+from sfumato.publish.intruder import believed
 from sfumato.publish.local_suppression import blanked
 from sfumato.publish.owned import (
     Keyed,
@@ -28,6 +29,7 @@ from sfumato.publish.owned import (
     patterns,
     replaced,
 )
+from sfumato.publish.verdict import Guesses, aim, guesses_of
 from sfumato.randomness import Keystream, drawing
 from sfumato.renderers.frames import json_value
 from sfumato.renderers.picture import bars
@@ -121,7 +123,8 @@ class SuppressRelease(ReleasedRecords):
         risks = {
             name: {"before": before, "after": after} for name, (before, after) in self.risks.items()
         }
-        return self.report.to_dict() | ({"by_confidential": json_value(risks)} if risks else {})
+        found = {"by_confidential": risks} if risks else {}
+        return self.report.to_dict() | json_value(found | {"verdict": self.verdict})
 
     def view(self) -> View:
         """That of the report, with the risk of each confidential column as a detail."""
@@ -131,7 +134,8 @@ class SuppressRelease(ReleasedRecords):
             for name, (before, after) in self.risks.items()
         ]
         detail = View("Risk before and after", tables=tables, detail=True)
-        return replace(view, sections=(*([detail] if tables else ()), *view.sections))
+        sections = (*([detail] if tables else ()), *view.sections)
+        return replace(view, verdict=self.verdict.lead, sections=sections)
 
     @property
     def remains(self) -> tuple[str, ...]:
@@ -164,6 +168,7 @@ def suppress(
     confidential: str | Sequence[str] | None = None,
     bins: Mapping[str, str] | None = None,
     seconds: float = 10.0,
+    max_gain: float | None = None,
     rng: Keystream | None = None,
     progress: Progress = silent,
 ) -> SuppressRelease:
@@ -173,7 +178,9 @@ def suppress(
     `keys` names what an intruder may know; else every column that is not `confidential`. A blank is
     a value of its own (a null that was there counts as one already), so whoever knows a person's
     keys finds k records that fit them. Columns cut by `bins` are released in their bins. The
-    report says how few cells any answer needs, and whether this one is proved to have the fewest.
+    report says how few cells any answer needs, and whether this one is proved to have the fewest;
+    the verdict, whether an intruder gains more than `max_gain` percentage points over no release
+    (10 unless stated; where no column is confidential, what k allows).
 
     >>> people = {"age": [31, 31, 52, 52], "town": ["Lyon", "Lyon", "Turin", "Lyon"]}
     >>> release = suppress(people, k=2, keys=["age", "town"])
@@ -189,16 +196,26 @@ def suppress(
     keyed = Keyed.of(data, confidential, keys=keys, bins=bins, values_needed=0)
     table, known = keyed.table, keyed.keys
     _check_k(k, table.rows)
+    wanted = aim(max_gain) if keyed.secret else aim(max_gain, 100 / k)
     codes = np.stack([_coded_blanks(table, name) for name in known], axis=1)
     progress("counting groups", None)
     found = blanked(codes, k, rng=drawing(rng), seconds=seconds, progress=progress)
     blanks = zip(known, found.blank.T, strict=True)
     shown = replaced(table, {name: _with_blanks(table, name, blank) for name, blank in blanks})
     before, after = keyed.pattern, patterns(columns_of(shown, known))
+    secrets = dict(zip(keyed.secret, columns_of(table, keyed.secret), strict=True))
     risks = {
-        name: (risk_of(before, codes), risk_of(after, codes))
-        for name, codes in zip(keyed.secret, columns_of(table, keyed.secret), strict=True)
+        name: (risk_of(before, codes), risk_of(after, codes)) for name, codes in secrets.items()
     }
+    guesses = [
+        guess
+        for name, codes in secrets.items()
+        for was, now in [(status_of(before, codes), status_of(after, codes))]
+        for guess in guesses_of(name, codes, was.told, believed(now, codes, codes))
+    ]
+    smallest = int(np.bincount(after).min())
+    if not secrets:  # what is then asked of a release is k
+        guesses = [Guesses("which record is whose", 0.0, 1 / smallest)]
     sizes = np.bincount(before)
     report = SuppressReport(
         records=table.rows,
@@ -211,12 +228,14 @@ def suppress(
         by_column=dict(zip(known, found.blank.sum(axis=0).tolist(), strict=True)),
         small_before=int(sizes[sizes < k].sum()),
         smallest_before=int(sizes.min()),
-        smallest_after=int(np.bincount(after).min()),
+        smallest_after=smallest,
         still_told={name: risk.collective for name, (_, risk) in risks.items()},
         seconds=time.perf_counter() - started,
     )
     changed = np.asarray(found.blank.any(axis=1))
-    return SuppressRelease(shown, changed, report, risks, found.blank)
+    return SuppressRelease(
+        shown, changed, report, risks, found.blank, guesses=tuple(guesses), max_gain=wanted
+    )
 
 
 def _check_k(k: Any, rows: int) -> None:

@@ -34,6 +34,7 @@ from sfumato.publish.owned import (
     patterns,
 )
 from sfumato.publish.units import Units
+from sfumato.publish.verdict import aim
 from sfumato.randomness import Keystream, drawing
 from sfumato.renderers.frames import json_fields, json_value
 from sfumato.renderers.picture import bars
@@ -125,7 +126,7 @@ class SwapReport(Result):
             tables=(_overview([self]),),
             notes=self.notes,
             sections=(
-                *(each.view(self.max_posterior) for each in self.intruders if each.guessed),
+                *(each.view(self.max_posterior) for each in self.intruders if any(each.guesses)),
                 counted,
                 self._costs(),
             ),
@@ -215,6 +216,7 @@ class SwapRelease(ReleasedRecords):
             "marginal_drift": sum(report.marginal_drift for report in self.reports),
             "optimal": all(report.optimal for report in self.reports),
             "released": json_value(self.released_risks),
+            "verdict": json_value(self.verdict),
             "seconds": self.seconds,
         }
         if len(self.reports) > 1:
@@ -238,6 +240,7 @@ class SwapRelease(ReleasedRecords):
         return View(
             f"Swapping {names}",
             words,
+            verdict=self.verdict.lead,
             tables=(_overview(self.reports),),
             notes=self.notes,
             sections=[replace(report.view(), tables=(), detail=True) for report in self.reports],
@@ -313,6 +316,7 @@ def swap(
     max_posterior: float | None = None,
     drift: int | None = 0,
     release_raw: bool = False,
+    max_gain: float | None = None,
     rng: Keystream | None = None,
     progress: Progress = silent,
 ) -> SwapRelease:
@@ -331,7 +335,8 @@ def swap(
 
     Where these cannot all hold, PrivacyError says what would do. Several confidential columns are
     treated in turn, or `jointly` as one. Columns cut by `bins` are released in their bins, unless
-    `release_raw`.
+    `release_raw`. The verdict says whether an intruder gains more than `max_gain` percentage points
+    (10 unless stated) over no release.
 
     >>> people = {"who": range(40), "ill": ["no", "no", "no", "yes"] * 10}
     >>> release = swap(people, 0.4, confidential="ill")
@@ -339,6 +344,7 @@ def swap(
     (16, True)
     """
     started = time.perf_counter()
+    wanted = aim(max_gain)
     settings = _Settings(proportion, method, max_posterior, drift)
     keyed = Keyed.of(data, confidential, keys=keys, bins=bins)
     rng = drawing(rng)
@@ -360,6 +366,8 @@ def swap(
         {name: risk_of(pattern, codes) for name, codes in shown.items()},
         (*_finer_note(finer, pattern, changed), *_beside_note(whole, keyed)),
         time.perf_counter() - started,
+        guesses=tuple(g for report in reports for one in report.intruders for g in one.guesses),
+        max_gain=wanted,
     )
 
 

@@ -26,7 +26,7 @@ _OPTION = re.compile(r"(?<= )-[^ ]+")
 SHEET = """
 :root { color-scheme: light dark;
   --ink: #22262e; --faint: #667; --paper: #fff; --line: #dfe2e8; --tint: #f5f6f9;
-    --accent: #0072b2; }
+    --accent: #0072b2; --good: #009e73; --bad: #d55e00; }
 @media screen and (prefers-color-scheme: dark) {
   :root { --ink: #e4e7ee; --faint: #99a1b0; --paper: #15181e; --line: #333a46; --tint: #1e232c;
     --accent: #56b4e9; }
@@ -42,6 +42,9 @@ h2 { font-size: 1.25rem; margin: 2.4rem 0 0.6rem; padding-top: 0.9rem;
   border-top: 1px solid var(--line); }
 p { max-width: 44rem; }
 .lead { color: var(--faint); font-size: 1.1rem; margin-top: 0; }
+.verdict { font-weight: 600; padding: 0.6rem 0.9rem; border-left: 5px solid var(--bad);
+  background: var(--tint); }
+.verdict.good { border-color: var(--good); }
 .note { border-left: 3px solid var(--accent); background: var(--tint); padding: 0.6rem 0.9rem; }
 .wide { overflow-x: auto; margin: 1rem 0; background: /* a shadow where more is to be had */
   linear-gradient(90deg, var(--paper) 40%, transparent) 0 0 / 2rem 100% no-repeat local,
@@ -112,6 +115,9 @@ def fragment(view: View) -> str:
 
 def _parts(view: View, most: int, *, paged: bool) -> Iterator[str]:
     """All but the title."""
+    if view.verdict is not None:
+        text, good = view.verdict
+        yield f'<p class="verdict{" good" * good}">{_words(text)}</p>'
     yield from (f"<p>{_words(words)}</p>" for words in view.words if words)
     if paged:
         yield from map(_figure, view.charts)

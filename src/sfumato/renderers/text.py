@@ -20,6 +20,21 @@ class Bold(str):
     """A line that a terminal shows bold."""
 
     __slots__ = ()
+    style = "bold"
+
+
+class Good(Bold):
+    """One that is good news."""
+
+    __slots__ = ()
+    style = "bold green"
+
+
+class Bad(Bold):
+    """One that is bad news."""
+
+    __slots__ = ()
+    style = "bold red"
 
 
 @dataclass(frozen=True)
@@ -72,6 +87,9 @@ def _lines(view: View, paper: Paper) -> Iterator[str]:
     room = paper.room if paper.wrapped else None
     if view.title:
         yield Bold(one_line(view.title))
+    if view.verdict is not None:
+        text, good = view.verdict
+        yield from map(Good if good else Bad, wrapped_words(plain(text), room))
     for words in view.words:
         yield from wrapped_words(plain(words), room)
     if view.facts:
