@@ -18,10 +18,11 @@ from tests.mechanisms.examples import EXAMPLES
 from tests.mutants import MUTANTS, PEOPLE, SEX, SHOP, Mutant, raw_where, records
 
 from sfumato.audit import audit_release
-from sfumato.audit.amplification import FAR_ITEMS, _record, chosen_records
+from sfumato.audit.amplification import _record, chosen_records
 from sfumato.audit.audit_result import CHECKS_SHARE, OTHER_SHARE
 from sfumato.audit.auditing import _checks
 from sfumato.audit.breaches import least_shares
+from sfumato.audit.limits import FEW_CELLS
 from sfumato.audit.paired import Paired
 from sfumato.audit.places import (
     longest_run,
@@ -298,7 +299,7 @@ def test_the_first_twelve_columns_are_judged_three_by_three() -> None:
 def test_the_empty_basket_is_empty_and_the_far_one_is_far() -> None:
     shop = Domain((Items("items", tuple(map(str, range(200)))),))
     empty, far = (_record(shop, far=far)[0] for far in (False, True))
-    assert empty.to_dense().sum() == 0 and far.to_dense().sum() == FAR_ITEMS
+    assert empty.to_dense().sum() == 0 and far.to_dense().sum() == FEW_CELLS
     single = _record(Domain((Items("items", ("bread",)),)), far=True)[0]
     assert single.to_dense().sum() == 1
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.audit.limits import DRAWS, FEW_RECORDS, MOST_BITS
+from sfumato.audit.limits import CHOSEN, DRAWS, FEW_CELLS, FEW_RECORDS, MOST_BITS, NEIGHBOURS
 from sfumato.audit.paired import Paired, judged_cells, reports_baskets
 from sfumato.audit.reported_baskets import held
 from sfumato.bits import Bits
@@ -29,10 +29,6 @@ from sfumato.printable import json_number
 from sfumato.privacy.guarantee import Guarantee, rounded_up
 from sfumato.randomness import Keystream
 from sfumato.renderers.frames import json_fields
-
-CHOSEN = 4  # records far from each other that are perturbed again and again
-NEIGHBOURS = 16  # records beside them that differ from the first in one column
-FAR_ITEMS = 64  # items of the basket that is far from the empty one
 
 Codes = NDArray[np.intp]
 Event = tuple[str, Codes, Codes]  # what is looked at, and its codes in the reports of either record
@@ -185,7 +181,7 @@ def _most_telling(paired: Paired, base: Columns) -> list[Columns]:
 def _record(domain: Domain, *, far: bool = False) -> Columns:
     """The first value of every column and an empty basket, or the last and a full one."""
     return tuple(
-        Bits.from_dense(np.arange(a.size)[None, :] < far * FAR_ITEMS)
+        Bits.from_dense(np.arange(a.size)[None, :] < far * FEW_CELLS)
         if isinstance(a, Items)
         else np.array([far * (a.size - 1)])
         for a in domain

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from sfumato.audit.limits import (
     FEWEST,
-    MODULO_NUMBERS,
     MODULO_ROWS,
     MOST_COLUMNS,
     MOST_MODULUS,
@@ -93,7 +92,7 @@ def modulo_check(scores: Scores) -> Check:
     """
     name = "the truth comes through no more at every 2nd, 3rd, … row than at others"
     rows = min(scores[0].rows, MODULO_ROWS)
-    scores = scores[: max(1, min(4, MODULO_NUMBERS // rows))]
+    scores = scores[: max(1, min(4, 2 * MODULO_ROWS // rows))]
     moduli = range(2, min(MOST_MODULUS, rows // 4) + 1)
     found, words = [np.zeros((4, 0))], list[str]()
     for modulus, left, variance in _classes(scores, rows, moduli):

@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.audit.limits import (
+    FEW_CELLS,
     FEWEST_DRAWS,
     LEAST_ROWS,
     MOST_COLUMNS,
     MOST_NUMBERS,
     MOST_SETS,
-    MOST_TRUTHS,
     NEIGHBOUR_ROWS,
     REPEATS,
 )
@@ -90,7 +90,7 @@ def _tally_tests(paired: Paired, cells: Sequence[Cells]) -> Iterator[ScoreTest]:
     codes = [cells_of(part, paired.repeated(part.attribute.name)) for part in seen.cells]
     truth = np.ravel_multi_index(tuple(codes), tuple(part.size for part in seen.cells))
     sizes = np.bincount(truth, minlength=math.prod(channel.inputs))
-    for cell in np.argsort(-sizes, kind="stable")[:MOST_TRUTHS]:
+    for cell in np.argsort(-sizes, kind="stable")[:FEW_CELLS]:
         if sizes[cell] < LEAST_ROWS or not judged.size:
             break
         rows = np.flatnonzero(truth == cell)

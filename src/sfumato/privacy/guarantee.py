@@ -12,7 +12,7 @@ from fractions import Fraction
 from sfumato.arguments import checked
 from sfumato.errors import ParameterError
 from sfumato.printable import json_number, upwards
-from sfumato.privacy.probability import check_breach, check_number
+from sfumato.privacy.probability import check_breach, check_number, check_probability
 from sfumato.result import Shown
 from sfumato.view import View
 
@@ -126,7 +126,7 @@ class Guarantee(Shown):
 
     def _posterior(self, prior: float) -> Fraction:
         """The same exactly, of a prior as it is written."""
-        _check_probability("prior", prior)
+        check_probability("prior", prior)
         before = Fraction(repr(float(prior)))
         if self.gamma == math.inf or not before:
             return Fraction(bool(prior))
@@ -224,8 +224,3 @@ def rounded_up(gamma: Gamma) -> float:
 
 def _finite(*gammas: Gamma) -> bool:
     return all(isinstance(gamma, Fraction) or math.isfinite(gamma) for gamma in gammas)
-
-
-def _check_probability(name: str, value: float) -> None:
-    if not 0 <= value <= 1:
-        raise ParameterError(f"{name}={value} is not a probability; use a number from 0 to 1")

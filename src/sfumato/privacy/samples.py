@@ -18,16 +18,12 @@ def retention_rows(keep: float, deviation: float, failure: float) -> int:
     >>> retention_rows(keep=0.2, deviation=0.01, failure=0.05)
     3688880
     """
-    _check_keep(keep)
-    check_strictly_between("deviation", deviation)
-    check_strictly_between("failure", failure)
-    return math.ceil(4 * math.log(2 / failure) / (keep * deviation) ** 2)
-
-
-def _check_keep(keep: float) -> None:
     if not 0 < keep <= 1:
         raise ParameterError(
             f"keep={keep} replaces every record, so nothing can be reconstructed; use 0 < keep <= "
             "1",
             keep=keep,
         )
+    check_strictly_between("deviation", deviation)
+    check_strictly_between("failure", failure)
+    return math.ceil(4 * math.log(2 / failure) / (keep * deviation) ** 2)

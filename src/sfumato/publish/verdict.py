@@ -20,8 +20,6 @@ from sfumato.privacy.probability import check_number
 from sfumato.publish.limits import MAX_GAIN
 from sfumato.result import Result
 
-ROUNDING = 1e-9  # of a gain
-
 
 @dataclass(frozen=True)
 class Guesses:
@@ -65,8 +63,8 @@ class Verdict:
         if worst is None or worst.gain <= 0:
             return cls("An intruder gains nothing over no release: the aim is met", True, 0.0)
         untouched = 100 * max(1 - each.without for each in guesses)
-        laid_bare = worst.gain >= untouched - ROUNDING
-        met = worst.gain <= max_gain + ROUNDING and not laid_bare
+        laid_bare = worst.gain >= untouched - 1e-9  # but for rounding
+        met = worst.gain <= max_gain + 1e-9 and not laid_bare
         return cls(
             f"An intruder gains {worst.gain:.1f} points over no release"
             f"{', as much as from the untouched file' if laid_bare else ''}, most about "
