@@ -29,11 +29,10 @@ from sfumato.printable import percent
 from sfumato.publish.dossier import Dossier, Owned
 from sfumato.publish.owned import Keyed, binning, check_record_target, records_of
 from sfumato.randomness import Keystream, secure, seeded
-from sfumato.renderers.picture import lines as lines_of_panels
 from sfumato.result import save_view
 from sfumato.table import Table, reader_of
 from sfumato.table.formats import write_text
-from sfumato.view import ColumnView, Series, TableView, View
+from sfumato.view import Chart, ColumnView, Panel, Series, TableView, View
 
 Data = Annotated[
     str, argument("True records: .csv, .csv.gz or .parquet; - is standard input.", "DATA")
@@ -266,14 +265,19 @@ def trade_off(
     places: Sequence[float],
     across: str,
     caption: str,
+    chosen: Mapping[str, tuple[float, float]] | None = None,
 ) -> View:
     """What other settings cost and buy, drawn and as a table: by quantity and by line, in per cent
-    where the quantity says so; not a number where one cannot be had.
+    where the quantity says so; not a number where one cannot be had. What was chosen is ringed.
     """
-    panels = {
-        what: [Series(name, values) for name, values in lines.items()]
+    panels = [
+        Panel(
+            *("lines", places, [Series(name, values) for name, values in lines.items()], what),
+            across=across,
+            ring=(chosen or {}).get(what),
+        )
         for what, lines in tried.items()
-    }
+    ]
     columns = [ColumnView(across, places)]
     for what, lines in tried.items():
         for name, values in lines.items():
@@ -281,7 +285,7 @@ def trade_off(
             words = _in_percent if what.endswith(", %") else None
             head = f"{name}, {what.removesuffix(', %')}" if len(lines) > 1 else what
             columns.append(ColumnView(head, known, words=words))
-    chart = lines_of_panels(places, panels, across=across, caption=caption)
+    chart = Chart(panels, caption)
     return View("Other settings", charts=(chart,), tables=(TableView(columns),))
 
 

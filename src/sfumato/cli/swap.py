@@ -137,7 +137,9 @@ def _other_proportions(report: SwapReport, tried: Sequence[SwapReport | None]) -
         },
     }
     caption = (
-        f"What other proportions cost and buy for {report.confidential}; a gap where one cannot "
-        f"be had. {MEASURED}"
+        f"What other proportions cost and buy for {report.confidential}, the chosen one ringed; a "
+        f"gap where one cannot be had. {MEASURED}"
     )
-    return trade_off(found, PROPORTIONS, "proportion p of the unique records", caption)
+    today = report.objective, report.cost.mean_two_way, 100 * (report.informed or 0.0)
+    chosen = {what: (report.proportion, value) for what, value in zip(found, today, strict=True)}
+    return trade_off(found, PROPORTIONS, "proportion p of the unique records", caption, chosen)
