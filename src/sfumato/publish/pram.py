@@ -256,7 +256,7 @@ def pram(
     (True, 0.94)
     """
     started = time.perf_counter()
-    wanted = aim(max_gain)
+    aim(max_gain)  # refused before any work is done
     if (gamma is None) == (keep is None):
         raise ParameterError("say how much is replaced, one way", hint="give gamma or keep")
     check_number("gamma", gamma) if gamma is not None else check_number("keep", keep)
@@ -271,9 +271,7 @@ def pram(
     targets = [joined(keyed.table, view) for view in views]
     for attribute, _, _ in targets:
         _check_values(attribute)
-    reports: list[PramReport] = []
-    shown: dict[str, Codes] = {}
-    guarantee = Guarantee(1)
+    reports, shown, guarantee = list[PramReport](), dict[str, Codes](), Guarantee(1)
 
     def matrix(counts: NDArray[np.int64]) -> InvariantMatrix:
         if gamma is not None:
@@ -289,22 +287,29 @@ def pram(
         released = (part[drawn].astype(np.int32) for part in parts)
         shown |= dict(zip(view, released, strict=True))
         guarantee = guarantee.compose(replacement.guarantee)
-    guesses = tuple(
-        Guesses(f"{one.column} of all {one.records:,} records", one.baseline, one.informed)
-        for one in reports
-    )
-    if max_gain is None and gamma is not None:  # the aim that was stated is gamma
-        promised = Guarantee(gamma)
-        wanted = 100 * max(promised.worst_posterior(g.without) - g.without for g in guesses)
     return PramRelease(
         *keyed.released(shown),
         guarantee,
         tuple(reports),
         draw.secure,
         time.perf_counter() - started,
-        guesses=guesses,
-        max_gain=wanted,
+        **_judged(reports, gamma, max_gain),
     )
+
+
+def _judged(
+    reports: Sequence[PramReport], gamma: Gamma | None, max_gain: float | None
+) -> dict[str, Any]:
+    """Guesses of everyone's value, and the aim: unless stated, what gamma allows; else 10."""
+    guesses = tuple(
+        Guesses(f"{one.column} of all {one.records:,} records", one.baseline, one.informed)
+        for one in reports
+    )
+    if gamma is None:
+        return {"guesses": guesses, "max_gain": aim(max_gain)}
+    promised = Guarantee(gamma)
+    allowed = 100 * max(promised.worst_posterior(g.without) - g.without for g in guesses)
+    return {"guesses": guesses, "max_gain": aim(max_gain, allowed)}
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ combination that is left.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -207,15 +207,6 @@ def suppress(
     risks = {
         name: (risk_of(before, codes), risk_of(after, codes)) for name, codes in secrets.items()
     }
-    guesses = [
-        guess
-        for name, codes in secrets.items()
-        for was, now in [(status_of(before, codes), status_of(after, codes))]
-        for guess in guesses_of(name, codes, was.told, believed(now, codes, codes))
-    ]
-    smallest = int(np.bincount(after).min())
-    if not secrets:  # what is then asked of a release is k
-        guesses = [Guesses("which record is whose", 0.0, 1 / smallest)]
     sizes = np.bincount(before)
     report = SuppressReport(
         records=table.rows,
@@ -228,14 +219,27 @@ def suppress(
         by_column=dict(zip(known, found.blank.sum(axis=0).tolist(), strict=True)),
         small_before=int(sizes[sizes < k].sum()),
         smallest_before=int(sizes.min()),
-        smallest_after=smallest,
+        smallest_after=int(np.bincount(after).min()),
         still_told={name: risk.collective for name, (_, risk) in risks.items()},
         seconds=time.perf_counter() - started,
     )
     changed = np.asarray(found.blank.any(axis=1))
-    return SuppressRelease(
-        shown, changed, report, risks, found.blank, guesses=tuple(guesses), max_gain=wanted
-    )
+    told = tuple(_guesses(before, after, secrets))
+    given = shown, changed, report, risks, found.blank
+    return SuppressRelease(*given, guesses=told, max_gain=wanted)
+
+
+def _guesses(
+    before: NDArray[np.int64], after: NDArray[np.int64], secrets: Mapping[str, Codes]
+) -> Iterator[Guesses]:
+    """Of each confidential column the commonest value of a group; without one, of what k is asked:
+    which record is whose.
+    """
+    for name, codes in secrets.items():
+        right = believed(status_of(after, codes), codes, codes)
+        yield from guesses_of(name, codes, status_of(before, codes).told, right)
+    if not secrets:
+        yield Guesses("which record is whose", 0.0, 1 / int(np.bincount(after).min()))
 
 
 def _check_k(k: Any, rows: int) -> None:
