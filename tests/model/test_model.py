@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -27,7 +28,7 @@ from sfumato.mechanisms.retention import Retention
 from sfumato.model.fitted import fit_release
 from sfumato.model.format import describe_model, is_model
 from sfumato.model.model import Model, is_dense
-from sfumato.model.model_evidence import RARE, SHRUNK
+from sfumato.model.model_evidence import RARE, SHRUNK, ModelSupports
 from sfumato.model.model_file import model_to_dict, open_model, save_model
 from sfumato.model.sampling import sample
 from sfumato.privacy.guarantee import Guarantee
@@ -530,3 +531,32 @@ def test_synthetic_numbers_are_read_by_the_schema_of_the_true_ones(number: Numer
     held = np.unique(number.cells_by_cuts(number.cuts).assign(again.column("x")))
     assert len(held) == len(number.cuts) + 1
     assert len(np.unique(drawn.column("x"))) > 0.9 * min(number.size, 1000)
+
+
+def test_itemsets_of_columns_too_wide_for_a_law_are_joined_from_shorter_ones() -> None:
+    rng = np.random.default_rng(4)
+    sizes, people = (2, 3, 2, 4), 4000
+    words = tuple(Category(f"c{p}", tuple(f"v{v}" for v in range(s))) for p, s in enumerate(sizes))
+    columns = tuple(rng.integers(0, size, people).astype(np.uint8) for size in sizes)
+    exact = Exact(Table(Domain(words), columns))
+
+    def marginal(cells: Any) -> Any:
+        if len(cells) > 3:
+            raise Unanswerable("this question has too many cells")
+        return exact.marginal(cells)
+
+    def share(*places: int) -> float:
+        return float(np.all([columns[place] == 1 for place in places], axis=0).mean())
+
+    cells = tuple(map(exact.cells, ("c0", "c1", "c2", "c3")))
+    supports = ModelSupports(cells, people, marginal, False)
+    items = np.array([[supports.names.index(f"c{place}=v1") for place in range(4)]], dtype=np.int32)
+    count, stderr = supports._measured(np.arange(4), items)
+    wanted = []
+    for a, b in combinations(range(4), 2):
+        rest = [place for place in range(4) if place not in (a, b)]
+        wanted.append(share(a, *rest) * share(b, *rest) / share(*rest))
+    assert count[0] == pytest.approx(people * math.exp(np.mean(np.log(wanted))))
+    assert stderr[0] == 0
+    with_whole, with_rest = supports.covariances(items, count, count)
+    assert not with_whole.any() and not with_rest.any()

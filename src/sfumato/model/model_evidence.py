@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.domain import Cells, gathered
+from sfumato.errors import Unanswerable
 from sfumato.estimation.answer import Answer
+from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import Evidence, Product, paired
 from sfumato.estimation.likelihood import clip_and_scale
 from sfumato.estimation.supports.supports import Measured
@@ -319,6 +321,14 @@ class ModelSupports(TabulatedSupports):
     """
 
     shrunk: ClassVar[bool] = True
+
+    def _table(self, attributes: NDArray[np.int64]) -> Estimate | None:
+        try:
+            return super()._table(attributes)
+        except Unanswerable:
+            if len(attributes) < 4:  # those that are joined need two at least that are not
+                raise
+            return None
 
     def measure(
         self, itemsets: NDArray[np.int32], subsets: NDArray[np.int32], shorter: Measured

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from typing import ClassVar
 
 import numpy as np
@@ -81,10 +82,43 @@ class TabulatedSupports:
         sets = self._by_attributes(itemsets)
         for done, (attributes, places) in enumerate(sets):
             self.tell(f"itemsets over {len(sets)} sets of columns", done / len(sets))
-            estimate = self.marginal([self.columns[attribute] for attribute in attributes])
-            cells = tuple(self._values[itemsets[places]].T)
-            count[places], stderr[places] = estimate.value[cells], estimate.stderr[cells]
+            count[places], stderr[places] = self._measured(attributes, itemsets[places])
         return Measured(count, count, stderr)
+
+    def _table(self, attributes: Integers) -> Estimate | None:
+        """The table of some columns; None where there is none."""
+        return self.marginal([self.columns[attribute] for attribute in attributes])
+
+    def _measured(self, attributes: Integers, itemsets: NDArray[np.int32]) -> tuple[Floats, Floats]:
+        """The counts of itemsets over the same columns, and their errors."""
+        estimate = self._table(attributes)
+        if estimate is None:
+            return self._joined(attributes, itemsets)
+        cells = tuple(self._values[itemsets].T)
+        return estimate.value[cells], estimate.stderr[cells]
+
+    def _joined(self, attributes: Integers, itemsets: NDArray[np.int32]) -> tuple[Floats, Floats]:
+        """The same from those without one item and without two: where two are independent given
+        the rest, P(X) = P(X∖a)·P(X∖b) / P(X∖ab), of which the geometric mean over all pairs is
+        taken (Kirkwood's superposition); its error is at most the mean of theirs.
+        """
+        places = range(len(attributes))
+
+        def without(*gone: int) -> tuple[Floats, Floats]:
+            kept = np.delete(np.arange(len(attributes)), gone)
+            count, stderr = self._measured(attributes[kept], itemsets[:, kept])
+            held = np.maximum(count, 1e-9)
+            return np.log(held), stderr / np.maximum(count, 1.0)
+
+        one = [without(place) for place in places]
+        logs, errors = [], []
+        for first, second in combinations(places, 2):
+            parts = one[first], one[second], without(first, second)
+            logs.append(parts[0][0] + parts[1][0] - parts[2][0])
+            errors.append(np.sqrt(sum(error**2 for _, error in parts)))
+        least = np.min([log for log, _ in one], axis=0)
+        count = np.exp(np.minimum(np.mean(logs, axis=0), least))
+        return count, np.maximum(count, 1.0) * np.mean(errors, axis=0)
 
     def _by_attributes(self, itemsets: NDArray[np.int32]) -> list[tuple[Integers, Integers]]:
         """The rows of `itemsets` for each set of attributes among them."""
@@ -108,7 +142,10 @@ class TabulatedSupports:
             return with_whole, with_rest
         errors: Errors = {}
         for attributes, places in self._by_attributes(itemsets):
-            estimate = self.marginal([self.columns[attribute] for attribute in attributes])
+            estimate = self._table(attributes)
+            if estimate is None:  # with others as if independent: their sum is no surer then
+                with_whole[places, -1] = self._joined(attributes, itemsets[places])[1] ** 2
+                continue
             step = max(1, ENTRIES // (estimate.value.size * size))
             for start in range(0, len(places), step):
                 block = places[start : start + step]
