@@ -283,7 +283,7 @@ def test_an_answer_that_does_not_fit_the_reports_is_one_line(what, home):
     with serving(document, SAID[what]) as (url, bodies):
         for _ in (1, 2):
             found = run(f"send {url} me.csv", 2)
-            assert len(found.stderr.strip().splitlines()) == 7, found.stderr  # the terms, and one
+            assert len(found.stderr.strip().splitlines()) == 8, found.stderr  # the terms, and one
             assert "the answer of " in found.stderr and found.stdout == ""
         assert bodies[0] == bodies[1]  # kept, and sent again as it was drawn
 
@@ -437,8 +437,15 @@ def test_a_near_miss_of_a_public_column_is_told():
 
 
 def test_the_terms_are_one_line_each_whatever_a_campaign_is_called():
-    terms = CampaignTerms("a\ngamma 1", "b\nc", Guarantee(19), ("d\ne",), 6.0, 0, 0.0)
-    assert len(terms.lines) == 5 and not any("\n" in line for line in terms.lines)
+    terms = CampaignTerms("a\ngamma 1", "b\nc", Guarantee(19), ("f\ng",), ("d\ne",), 6.0, 0, 0.0)
+    assert len(terms.lines) == 6 and not any("\n" in line for line in terms.lines)
+
+
+def test_the_terms_name_every_column_of_a_file_that_is_read():
+    document = asking([KARY | {"columns": [0], "reports": [0]}], HIV)
+    with serving(document) as (url, _):
+        found = Client(url).terms()
+    assert "sent blurred      hiv" in found.lines and found.to_dict()["blurred"] == ["hiv"]
 
 
 def test_arguments_the_other_way_round_are_told_of():

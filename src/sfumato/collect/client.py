@@ -225,6 +225,7 @@ class Client:
             survey.release,
             survey.hash,
             survey.guarantee,
+            survey.domain.private.names,
             tuple(survey.sent_as_is.values()),
             min(survey.budget, self.policy.budget),
             None if had is None else max(times for _, times in had),

@@ -4,7 +4,7 @@ see before anything is drawn.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,12 @@ MOST_BYTES = 1 << 16  # of a policy file
 class CampaignTerms:
     """What a campaign takes of a person: computed on this device, from the program and the ledger.
 
-    >>> terms = CampaignTerms("health round 1", "ab12", Guarantee(19), (), 6.0, 0, 0.0)
+    >>> terms = CampaignTerms("health round 1", "ab12", Guarantee(19), ("age",), (), 6.0, 0, 0.0)
     >>> print("\\n".join(terms.lines))
     campaign          health round 1
     version           ab12
     gamma             19 (epsilon 2.945): a suspicion of 5 % becomes at most 50 %
+    sent blurred      age
     sent as it is     nothing
     answered before   0 times; epsilon 0 is spent of the 6 that this server may have
     """
@@ -35,6 +36,7 @@ class CampaignTerms:
     release: str
     hash: str
     guarantee: Guarantee
+    blurred: tuple[str, ...]  # columns of the record that the report depends on
     sent_as_is: tuple[str, ...]  # columns of which something is sent as it is
     budget: float  # epsilon, of one person for all campaigns of this server
     answered: int | None  # reports of the person to this server; of several people the most
@@ -55,8 +57,8 @@ class CampaignTerms:
             "version": one_line(self.hash),
             "gamma": f"{str(self.guarantee).removeprefix('gamma ')}: a suspicion of "
             f"{100 * PRIOR:g} % becomes at most {self.guarantee.posterior_words()}",
-            "sent as it is": one_line(listing(self.sent_as_is, most=len(self.sent_as_is)))
-            or "nothing",
+            "sent blurred": _all_of(self.blurred),
+            "sent as it is": _all_of(self.sent_as_is),
             "answered before": before,
         }
         return [f"{name:17} {words}" for name, words in facts.items()]
@@ -67,6 +69,7 @@ class CampaignTerms:
             "campaign": self.release,
             "version": self.hash,
             **self.guarantee.to_dict(),
+            "blurred": list(self.blurred),
             "sent_as_is": list(self.sent_as_is),
             "answered": self.answered,
             "spent": None if self.spent is None else json_number(self.spent),
@@ -175,6 +178,10 @@ class Policy:
                 or "do not answer; or allow it yourself, by --public NAME, in Python public=[…]",
                 sent_as_is=tuple(strange),
             )
+
+
+def _all_of(columns: Sequence[str]) -> str:
+    return one_line(listing(columns, most=len(columns))) or "nothing"
 
 
 def policy_file() -> Path | None:
