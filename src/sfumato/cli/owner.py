@@ -26,8 +26,9 @@ from sfumato.cli.pages import typed, with_origin
 from sfumato.cli.printing import print_json, print_notes, reading, show
 from sfumato.errors import ParameterError, PrivacyError, SfumatoError
 from sfumato.printable import percent
-from sfumato.publish.dossier import Dossier, Owned
+from sfumato.publish.dossier import Dossier
 from sfumato.publish.owned import Keyed, binning, check_record_target, records_of
+from sfumato.publish.verdict import Judged
 from sfumato.randomness import Keystream, secure, seeded
 from sfumato.result import save_view
 from sfumato.table import Table, reader_of
@@ -241,7 +242,7 @@ def dossier_files(path: Path | None) -> tuple[Path, ...]:
 
 
 def write_dossier(
-    result: Owned,
+    result: Judged,
     options: Mapping[str, Any],
     files: Mapping[str, str | Path | None] | None = None,
     **settings: Any,

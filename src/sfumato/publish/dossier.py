@@ -5,15 +5,15 @@ remains, what was done and with which settings.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from sfumato import __version__
 from sfumato.errors import FileError
-from sfumato.publish.verdict import Verdict
+from sfumato.publish.verdict import Judged
 from sfumato.renderers.frames import json_value
 from sfumato.result import Result
 from sfumato.view import TableView, View
@@ -23,27 +23,13 @@ BEWARE = (
 )
 
 
-class Owned(Protocol):
-    """A result for an owner: it also says what can still be learned after it."""
-
-    @property
-    def remains(self) -> Sequence[str]: ...
-
-    @property
-    def verdict(self) -> Verdict: ...
-
-    def view(self) -> View: ...
-
-    def to_dict(self) -> dict[str, Any]: ...
-
-
 @dataclass(frozen=True, repr=False)
 class Dossier(Result):
     """A result of an owner with what was typed, the settings, and the files with their
     fingerprints.
     """
 
-    result: Owned
+    result: Judged
     command: str
     settings: Mapping[str, Any]
     files: Mapping[str, Mapping[str, Any]]
@@ -52,7 +38,7 @@ class Dossier(Result):
     @classmethod
     def of(
         cls,
-        result: Owned,
+        result: Judged,
         *,
         command: str,
         settings: Mapping[str, Any],

@@ -7,6 +7,7 @@ of two rates of right guesses, in percentage points.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -77,10 +78,15 @@ class Verdict:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Judged(Result):
-    """What an owner hands out, or looks at, with the verdict on it."""
+    """What an owner hands out, or looks at, with the verdict on it and what remains after it."""
 
     guesses: tuple[Guesses, ...] = field(default=(), kw_only=True)
     max_gain: float = field(default=MAX_GAIN, kw_only=True)
+
+    @property
+    @abstractmethod
+    def remains(self) -> Sequence[str]:
+        """What can still be learned, in sentences."""
 
     @property
     def verdict(self) -> Verdict:
