@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from papers.base import LENGTH, Cell, Printed, Reproduction, Row, Runs, Settings
 from papers.data_sets import basket_path
 from papers.mask_privacy import FIGURES as PRIVACY_FIGURES
@@ -227,7 +229,8 @@ def baskets(data: str, settings: Settings, seed: int) -> Table:
 
 def repeated_visits(directory: str | Path | None, repeats: int) -> Table:
     """BMS-WebView-1 with every visit in it so many times."""
-    return Table.concatenate([read(basket_path("bms-webview-1", directory))] * repeats)
+    visits = read(basket_path("bms-webview-1", directory))
+    return visits.take(np.tile(np.arange(visits.rows), repeats))
 
 
 def minimum_count(rows: int, percent: float) -> int:

@@ -621,7 +621,6 @@ def methods(folder: Path) -> dict[str, Call]:
         "Release.of": (sf.Release.of, {"table": release.table}),
         "Release.save": (release.save, {"path": folder / "again.parquet", "force": True}),
         "Table.column": (table.column, {"name": "sex"}),
-        "Table.concatenate": (sf.Table.concatenate, {"parts": [table, table]}),
         "Table.from_arrow": (
             sf.Table.from_arrow,
             {"data": pa.table(PEOPLE), "domain": domain},

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -95,10 +94,6 @@ class Provenance:
     def named(self) -> Provenance:
         """The same, with a release id where there is none."""
         return self if self.release is not None else replace(self, release=new_release())
-
-    def joined(self, other: Provenance) -> Provenance:
-        """How the rows of both came about, taken together."""
-        return replace(self.unnamed, shuffled=self.shuffled and other.shuffled)
 
     def check_rows(self, found: str | None, where: str) -> None:
         """Refuse rows that carry another release id than their description."""
@@ -279,28 +274,6 @@ class Table(Tabular):
         """A table of rows that were made of these, but are not the same rows."""
         origin = self.provenance and self.provenance.unnamed
         return replace(self, domain=domain or self.domain, columns=columns, provenance=origin)
-
-    @classmethod
-    def concatenate(cls, parts: Sequence[Table]) -> Table:
-        """All rows of the parts, which must share domain and provenance."""
-        if not parts:
-            raise DataError("there is no table to join; give at least one")
-        first = parts[0]
-        check_alike(*parts)
-        columns = join_columns(first.domain, [part.columns for part in parts])
-        origins = [part.provenance for part in parts if part.provenance is not None]
-        origin = reduce(Provenance.joined, origins).unnamed if origins else None
-        return replace(first, columns=columns, provenance=origin)
-
-
-def check_alike(first: Table, *others: Table) -> None:
-    """Refuse tables that are of different domains, or did not come about in the same way."""
-
-    def facts(table: Table) -> tuple[object, ...]:
-        return table.domain, table.mechanism, table.secure, table.copies
-
-    if any(facts(other) != facts(first) for other in others):
-        raise DataError("tables to join must have the same domain and the same mechanism")
 
 
 def arrow_stream(data: Any) -> pa.RecordBatchReader:
