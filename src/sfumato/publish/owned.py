@@ -127,7 +127,8 @@ def _batches(reader: RecordReader) -> Iterator[pa.RecordBatch]:
     names = [name for name in reader.names if not name.startswith("__index_level_")]
     for batch in reader.arrow_batches(names):
         reader.told()
-        columns = [plain_array(column) for column in batch.columns]
+        stored = map(reader.as_stored, batch.schema.names, batch.columns)
+        columns = [plain_array(column) for column in stored]
         yield pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 

@@ -197,6 +197,9 @@ class ParquetReader(RecordReader):
                         self._read += batch.num_rows
                         yield batch
 
+    def as_stored(self, name: str, column: pa.Array) -> pa.Array:
+        return column.cast(self.parts[0]._file.schema_arrow.field(name).type)
+
     @property
     def fraction(self) -> float | None:
         return self._read / self.rows if self.rows else None

@@ -154,6 +154,10 @@ class RecordReader(Reader):
     ) -> Iterator[pa.RecordBatch]:
         """The values of these columns, a batch at a time; words may be numbers into a list."""
 
+    def as_stored(self, name: str, column: pa.Array) -> pa.Array:
+        """A column of a batch in the type that it has in the file."""
+        return column
+
     def encode(self, batch: pa.RecordBatch, attribute: Attribute, first_row: int) -> Codes | Bits:
         """The codes of an attribute."""
         if isinstance(attribute, Items) and self._in_flags(attribute):
