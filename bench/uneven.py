@@ -84,7 +84,7 @@ CASES = (
 def off_by(case: Case, seed: int) -> np.ndarray:
     """How many errors each itemset found is off."""
     data = case.draw(np.random.default_rng([seed, case.people]), case.people)
-    rounds = asked_in_rounds(data, math.log(case.gamma), seeded(seed)).rounds
+    rounds = asked_in_rounds(data, math.log(case.gamma), seeded(seed)).pooled
     supports = AskedSupports(tuple(map(str, range(data.universe))), data.rows, rounds)
     mined = frequent_itemsets(supports, top=TOP, max_length=LONGEST)
     found = [tuple(sorted(map(int, each.items))) for each in mined]

@@ -90,9 +90,9 @@ LEFT_ALONE = {"cli", "picture", "report", "errors", "__init__", "__main__", "pri
 # Changes that change nothing, each with its reason: (path, line as it is, line as changed).
 EQUIVALENT: dict[tuple[str, str, str], str] = {
     (
-        "estimation/hypothesis.py",
-        "told = 1 / (variance + own**2 + systematic**2 + size_error**2)",
-        "told = 2 / (variance + own**2 + systematic**2 + size_error**2)",
+        "estimation/baskets/caps.py",
+        "told = 1 / (variance + differ**2 + common**2 + error**2)",
+        "told = 2 / (variance + differ**2 + common**2 + error**2)",
     ): "weights of a mean, which is divided by their sum, and its variance by the sum's square",
     (
         "estimation/grid_counts.py",

@@ -206,7 +206,7 @@ class Release(CountedSource, Tabular):
         table = self.counter.count(law.tally.cells)
         (count, variance), (kept, own) = law.decode(table), law.kept(table)
         left = float(kept.sum() / count.sum()) if count.sum() > 0 else 1.0
-        parts = (count, np.sqrt(variance), np.sqrt(own) / left)
+        parts = (count, np.sqrt(variance), np.sqrt(own) / left, kept)
         shares = (part / self.copies for part in parts)
         return SymbolSupports(items.labels, self.rows, law.itemsets, *shares)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 import shlex
 import shutil
 from dataclasses import replace
@@ -14,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bench.baskets import Baskets, said
 from typer.testing import CliRunner
 
 import sfumato as sf
@@ -24,11 +22,11 @@ from sfumato.domain import Domain, Items
 from sfumato.engines import save_release
 from sfumato.engines.several import RoundSeries
 from sfumato.errors import ParameterError
-from sfumato.estimation.hypothesis import Hypothesis, Undone, calibrated, together
-from sfumato.estimation.latent_classes import LatentClasses, LatentClassFit, padded
-from sfumato.estimation.lift_prior import LiftPrior, NoisyObservation, Posterior
-from sfumato.estimation.pooled_rounds import PooledRounds, best_asking, noise_of_forms
-from sfumato.estimation.round_tally import RoundTally, Survival, pooled, survival
+from sfumato.estimation.baskets.asking import best_asking, noise_of_forms
+from sfumato.estimation.baskets.caps import RoundTally, Undone, together
+from sfumato.estimation.baskets.classes import LatentClasses, LatentClassFit, padded
+from sfumato.estimation.baskets.pooled import PooledRounds
+from sfumato.estimation.baskets.priors import LiftPrior, NoisyObservation, Posterior
 from sfumato.mechanisms.item_set import (
     ItemSet,
     best_buckets,
@@ -36,7 +34,7 @@ from sfumato.mechanisms.item_set import (
     direct_variance,
     how_many,
 )
-from sfumato.mechanisms.sizes import SizeBins, tiers_above
+from sfumato.mechanisms.sizes import HETEROGENEITY, SizeBins, tiers_above
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.plan import plan_release
 from sfumato.privacy.guarantee import Guarantee
@@ -180,13 +178,14 @@ def without_noise(
     sizes = held.sum(axis=0)
     part = np.where(sizes <= cap, 1.0, (cap - told) / np.maximum(sizes, 1))
     kept, whole = held @ part / len(dense), len(itemsets) == dense.shape[1]
-    tally = RoundTally(tuple(itemsets), kept, np.full(len(kept), 1e-8), cap, 10**6, whole)
-    if not told:
-        return tally
-    starts = tiers_above(cap, len(itemsets))
-    tier = np.searchsorted(starts, sizes, side="right")
-    shares = np.bincount(tier, minlength=len(starts) + 1)[1:] / len(dense)
-    return replace(tally, tiers=SizeBins(starts, shares, np.full(len(starts), 1e-8)))
+    tiers = SizeBins.untold(kept, cap, len(itemsets))
+    if told:
+        starts = tiers_above(cap, len(itemsets))
+        tier = np.searchsorted(starts, sizes, side="right")
+        shares = np.bincount(tier, minlength=len(starts) + 1)[1:] / len(dense)
+        tiers = SizeBins.told(starts, shares, np.full(len(starts), 1e-8), len(itemsets))
+    noise = np.full(len(kept), 1e-8)
+    return RoundTally(tuple(itemsets), kept, noise, cap, 10**6, whole, tiers)
 
 
 @pytest.mark.parametrize("told", [False, True], ids=["nothing told of sizes", "tiers"])
@@ -210,92 +209,26 @@ def test_without_noise_errors_cover_what_caps_take(
     for known, sets in ((rounds.singles, single[:24]), (rounds.supports(pairs), pairs)):
         true = np.array([dense[:, each].all(axis=1).mean() for each in sets])
         off = (known.mean[: len(sets)] - true) / known.stderr[: len(sets)]
-        # 5.3 and 5.4 before. Where tiers are told, how items differ in what a cap takes is all that
-        # is open, half a per cent of some: 5.5 errors, and 5.0 while a tenth of what the cap took
-        # was open besides. With noise, that tenth made intervals too wide.
+        # Where tiers are told, how items differ in what a cap takes is all that is open, half a per
+        # cent of some.
         assert np.abs(off).max() < (6 if told else 3.5)
         assert np.median(known.stderr[: len(sets)] / true) < (0.1 if told else 0.2)
         assert np.median(np.abs(known.mean[: len(sets)] / true - 1)) < (0.07 if told else 0.2)
 
 
-def test_a_round_by_hash_takes_over_the_doubts_of_those_it_is_measured_by() -> None:
-    """Its cap is undone by what others found, so that it is as open as theirs."""
-    share = np.full(24, 0.1)
-    known = NoisyObservation.normal(share, np.full(24, 1e-12), 0.05 * share)
-    tally = RoundTally(
-        tuple((i,) for i in range(40)), np.full(40, 0.08), np.full(40, 1e-12), 8, 1, True
-    )
-    before = Undone.of(tally, Survival.whole(40), 0.6)
-    cap = calibrated(before, known, np.arange(24), 0.6)
-    assert cap.left == pytest.approx(0.8) and cap.systematic == pytest.approx(0.05, rel=1e-3)
-    both = together([cap], [(0,), (39,)])
-    assert both.systematic == pytest.approx(0.005, rel=1e-3)
-    assert both.variance[0] == pytest.approx((cap.heterogeneity[0] * 0.1) ** 2, rel=1e-3)
-
-
-def test_how_far_candidates_differ_hangs_on_what_was_asked_and_on_large_baskets() -> None:
-    """Classes foretell what a cap takes of each where people were asked what goes together: there
-    errors that suppose nothing foretold were a quarter too wide. The first round's are others.
-    """
-    single = tuple((item,) for item in range(20))
-    pairs = tuple(combinations(range(20), 2))[:20]
-    tiers = SizeBins((5, 8, 12, 18), np.array([0.03, 0.02, 0.01, 0.005]), np.full(4, 1e-8))
-
-    def heterogeneity(itemsets: tuple[tuple[int, ...], ...], tiers: SizeBins) -> float:
-        number = len(itemsets)
-        kept = np.full(number, 1.0 / number)
-        tally = RoundTally(itemsets, kept, np.full(number, 1e-8), 4, 1000, False, tiers)
-        left = Survival(np.full(number, 0.8), np.zeros(number))
-        return float(Undone.of(tally, left, 0.6).heterogeneity[0])
-
-    alone = heterogeneity(single, tiers)
-    assert alone == pytest.approx(0.65 * 0.2)
-    assert heterogeneity(single + pairs, tiers) == pytest.approx((0.65 - 0.45 / 2) * 0.2)
-    hardly = replace(tiers, starts=(5, 6, 7, 8), shares=np.array([0.3, 0.02, 0.001, 0.0]))
-    assert heterogeneity(single, hardly) < alone / 2
-
-    whole = Undone(
-        RoundTally(single, np.full(20, 0.1), np.full(20, 1e-12), 4, 1, True),
-        *(np.full(20, each) for each in (0.5, 0.0, 0.1)),
-    )
-    direct = replace(whole, tally=replace(whole.tally, whole=False))
-    alike = together([direct, direct], single).variance[0]
-    assert together([whole, direct], single).variance[0] == pytest.approx(alike / 2, rel=1e-3)
-
-
-def test_what_tiers_leave_open_is_stated_once_and_what_candidates_differ_in_grows_with_it() -> None:
-    """A tenth of what the cap took was open besides, alike in all rounds, though the noise of the
-    tiers states that: retail's intervals held 97.4 to 97.7 of a hundred. Where noise hides the
-    tiers, candidates seemed to differ in next to nothing; and as much, the more items they had.
-    """
-    itemsets = ((0,), (1,), (0, 1), (2, 3), (0, 1, 2, 3))
-    tiers = SizeBins((5, 8, 12, 18), np.array([0.03, 0.02, 0.01, 0.005]), np.full(4, 1e-8))
-    tally = RoundTally(itemsets, np.full(5, 0.2), np.full(5, 1e-8), 4, 1000, False, tiers)
-
-    def undone(size_error: float, supposed: float) -> Undone:
-        each = Survival(*(np.full(5, e) for e in (0.8, size_error)), supposed=np.full(5, supposed))
-        return Undone.of(tally, each, 0.6)
-
-    known = undone(0.0, 0.0)
-    assert not known.systematic.any()
-    assert known.heterogeneity[[2, 4]] == pytest.approx(known.heterogeneity[0] / np.sqrt([2, 4]))
-    hidden = undone(0.3, 0.4)
-    assert hidden.size_error == pytest.approx(0.3) and hidden.systematic == pytest.approx(0.4)
-    assert hidden.heterogeneity == pytest.approx(
-        known.heterogeneity * np.hypot(0.2, 0.8 * 0.5) / 0.2
-    )
-
-
-def test_what_was_kept_of_people_is_judged_by_todays_code(tmp_path: Path) -> None:
-    """What tiers say was kept with what they told, and estimators were judged by the old of it."""
-    tiers = SizeBins((5, 8), np.array([0.03, 0.02]), np.full(2, 1e-4), 12)
-    tally = RoundTally(((0,), (1,)), np.full(2, 0.2), np.full(2, 1e-4), 4, 1000, False, tiers)
-    vars(tiers)["sizes"] = np.array([1.0, 2.0])
-    kept = tmp_path / "kept"
-    kept.write_bytes(pickle.dumps((tally,)))
-    people = Baskets(np.array([0, 1]), np.array([0]), 2)
-    again = said(people, 1.0, 0, kept).rounds.tallies[0].tiers
-    assert again is not None and again.sizes[0] > 5
+def test_candidates_differ_in_a_part_of_what_a_cap_takes_and_caps_take_alike() -> None:
+    """What of it is each candidate's own does not average over rounds; what tiers told does."""
+    dense = np.random.default_rng(1).random((4000, 10)) < 0.5
+    itemsets = [(item,) for item in range(10)] + list(combinations(range(4), 2))
+    classes = LatentClasses(np.ones(1), np.full((1, 10), 0.5))
+    cap = Undone.of(without_noise(dense, itemsets, 4, told=True), classes)
+    taken = np.hypot(1 - cap.left, cap.left * np.hypot(cap.size_error, cap.systematic))
+    np.testing.assert_allclose(cap.heterogeneity, HETEROGENEITY * taken)
+    once, twice = (together([cap] * rounds, itemsets) for rounds in (1, 2))
+    own = (cap.heterogeneity * once.found) ** 2
+    np.testing.assert_allclose(once.variance - once.chance, own, rtol=1e-3)
+    np.testing.assert_allclose(twice.variance - twice.chance, own, rtol=1e-3)
+    assert (once.systematic < 1.5 * twice.systematic).all()
 
 
 @pytest.mark.parametrize("tail", [1.2, 1.6, 2.5])
@@ -307,14 +240,14 @@ def test_the_last_tier_goes_on_as_the_tiers_before_it(tail: float) -> None:
     law = (sizes - 0.5) ** -tail - (sizes + 0.5) ** -tail
     tier = np.searchsorted(starts, sizes, side="right") - 1
     shares = np.bincount(tier[tier >= 0], law[tier >= 0]) / law.sum()
-    told = SizeBins(starts, shares, np.full(6, 1e-9), 1000)
+    told = SizeBins.told(starts, shares, np.full(6, 1e-9), 1000)
     last = tier == 5
     true = float(law[last] @ sizes[last] / law[last].sum())
     assert told.sizes[-1] == pytest.approx(
         true, rel=0.25
     )  # 104 before, where it is 184, 154 and 117
     assert abs(told.sizes[-1] - true) < 2 * told.spread
-    short = replace(told, most=80)
+    short = SizeBins.told(starts, shares, np.full(6, 1e-9), 80)
     assert 72 < short.sizes[-1] < 80
 
 
@@ -325,11 +258,14 @@ def test_little_gamma_asks_for_candidates_by_hash_and_much_directly() -> None:
     assert direct == pytest.approx(direct_variance(4, 136, 2.7), rel=0.02)
     assert hashed == pytest.approx(collision_variance(4, int(buckets[0]), 2.7))
     held = [(item,) for item in range(136)]
-    classes = Hypothesis((), np.full(136, 0.01), 0.6, None)
+    classes = LatentClasses.by_size(np.full(136, 0.01))
     little, much = (
-        best_asking(held, [(1.0, classes)], gamma, 150_000, 0.01, 64) for gamma in (2.7, 50.0)
+        best_asking(held, classes, gamma, 150_000, 0.01, 64, 64) for gamma in (2.7, 50.0)
     )
     assert little.buckets == best_buckets(little.cap, 2.7) and not much.buckets
+    dense = LatentClasses(np.ones(1), np.full((1, 136), 0.6))
+    one = best_asking(held, dense, 19.0, 150_000, 0.5, 64, 64)
+    assert one.dealt and len(one.candidates) == 128  # where baskets hold most candidates
 
 
 def test_more_gamma_asks_no_more_than_can_be_thought_of() -> None:
@@ -344,10 +280,10 @@ def test_what_a_cap_takes_is_that_of_real_reports() -> None:
     dense = rng.random((60_000, 8)) < classes.chances[rng.integers(0, 2, 60_000)]
     held = np.stack([dense[:, each].all(axis=1) for each in candidates], axis=1)
     kept = np.minimum(1.0, 3 / np.maximum(held.sum(axis=1), 1))
-    wanted = (held * kept[:, None]).sum(axis=0) / held.sum(axis=0)
-    nothing = np.zeros(len(candidates))
-    found = survival(RoundTally(candidates, nothing, nothing, 3, 1, False), classes)
-    assert np.abs(found.left - wanted).max() < 0.02
+    part = np.where(held.sum(axis=1) <= 3, 1.0, 2 / np.maximum(held.sum(axis=1), 1))
+    found = Undone.of(without_noise(dense, list(candidates), 3, told=True), classes)
+    told_too = (held * part[:, None]).sum(axis=0) / held.sum(axis=0)
+    assert np.abs(found.left - told_too).max() < 0.02
     domain = Domain((Items("items", tuple("abcdefgh")),))
     mechanism = ItemSet(domain, 19, 3, candidates)
     symbols = mechanism.randomise((Bits.from_dense(dense),), seeded(1))[0]
@@ -382,11 +318,13 @@ def test_what_tiers_tell_is_what_a_cap_takes() -> None:
     tally = RoundSeries.of([release]).pooled.tallies[0]
     assert tally.tiers is not None
     true = np.bincount(np.searchsorted(tally.tiers.starts, sizes, side="right"))[1:] / len(sizes)
-    off = (tally.tiers.shares - true) / np.sqrt(tally.tiers.variance)
+    off = (tally.tiers.shares - true) / np.sqrt(tally.tiers.noise)
     assert np.abs(off).max() < 4.5
-    told, alone = survival(tally, classes), survival(replace(tally, tiers=None), classes)
+    told = Undone.of(tally, classes)
     assert np.abs(told.left - wanted).max() < 4 * told.size_error.max() < 0.06
-    assert (alone.left - wanted).min() > 0.09
+    small = classes.drawn(8000, np.arange(10)).sum(axis=0)
+    alone = np.where(small <= 3, small, 2).sum() / small.sum()  # by classes alone
+    assert alone - wanted.max() > 0.09
 
 
 def test_kinds_explain_pairs_that_independence_cannot() -> None:
@@ -396,9 +334,7 @@ def test_kinds_explain_pairs_that_independence_cannot() -> None:
     sets = [(0,), (1,), (2,), (3,), *combinations(range(4), 2)]
     found = truth.supports(sets)
     variance = np.full(len(sets), 1e-6)
-    fit = LatentClassFit(padded(sets, 4), found, variance, np.ones(len(sets)), found[:4]).fitted()[
-        0
-    ]
+    fit = LatentClassFit(padded(sets, 4), found, variance, np.ones(len(sets)), found[:4]).fitted()
     assert np.abs(fit.supports(sets) - found).max() < 0.004
     assert fit.supports([(0, 1, 2)])[0] == pytest.approx(truth.supports([(0, 1, 2)])[0], abs=0.01)
 
@@ -1064,8 +1000,7 @@ def test_few_reports_are_no_reason_to_believe_them_more() -> None:
         kept = (count / people - other) / (own - other)
         sets = tuple((item,) for item in range(len(true)))
         tally.append(RoundTally(sets, kept, variance, 2000, people, False, None, 1 / own / people))
-    whole = [Undone.of(each, Survival.whole(len(true)), 0.0) for each in tally]
-    found = together(whole, tally[0].itemsets)
+    found = together([Undone.nothing(each) for each in tally], tally[0].itemsets)
     assert found.found.mean() == pytest.approx(true.mean(), rel=0.03)
     by_own = sum(each.kept / each.variance for each in tally)
     by_own = by_own / sum(1 / each.variance for each in tally)
@@ -1118,7 +1053,6 @@ def test_what_a_few_far_larger_baskets_hold_is_found_with_honest_errors() -> Non
         found.append(Release.of(_with(table, mechanism, turn)))
         turn = turn.next
     source = RoundSeries.of(found)
-    assert all(each.two_classes for each in source.pooled.tallies)
     mined = frequent_itemsets(source, top=24, max_length=2)
     off = [
         (each.support - dense[:, [int(name[1:]) for name in each.items]].all(axis=1).mean())
@@ -1132,19 +1066,6 @@ def test_what_a_few_far_larger_baskets_hold_is_found_with_honest_errors() -> Non
     told, variances = one.mechanism.decoded(counts)
     away = (told / one.rows - dense.mean(axis=0)) / (np.sqrt(variances) / one.rows)
     assert np.abs(away).max() < 4.5
-
-
-def test_baskets_of_one_law_stand_not_apart() -> None:
-    """Sizes that fall off as they usually do are no reason to suppose a second kind."""
-    starts = tiers_above(8, 500)
-    usual = SizeBins(starts, 0.2 * 0.5 ** np.arange(6), np.full(6, 1e-4), 500)
-    lonely = replace(usual, shares=np.array([0, 0, 0, 0, 0, 0.1]))
-    assert not usual.two_class
-    assert lonely.two_class
-    tally = RoundTally(((0,),), np.zeros(1), np.ones(1), 8, 1, True, usual)
-    both = pooled([tally, replace(tally, tiers=lonely)])
-    assert all(each.tiers is not None and each.tiers.two_class for each in both)
-    assert pooled([tally, tally]) == (tally, tally)
 
 
 def test_pairs_nobody_was_asked_about_are_as_open_as_their_items(truth: Table) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.estimation.lift_prior import SMOOTH, LiftPrior, NoisyObservation
+from sfumato.estimation.baskets.priors import SMOOTH, LiftPrior, NoisyObservation
 
 
 def test_smoothing_moves_nothing_and_widens_by_what_it_says() -> None:

@@ -260,6 +260,18 @@ def symbol_oracle(mechanism: Mechanism) -> np.ndarray:
     return np.array(columns).T
 
 
+def dealt_oracle(mechanism: Mechanism) -> np.ndarray:
+    """One candidate each, evenly, and yes or no by randomised response."""
+    assert isinstance(mechanism, ItemSet)
+    number, gamma = len(mechanism.candidates), float(mechanism.gamma)
+    columns = []
+    for basket in np.ndindex(*(2,) * len(mechanism.domain.axes)):
+        yes = [gamma if all(basket[i] for i in each) else 1.0 for each in mechanism.candidates]
+        each = np.array([[y, gamma + 1 - y] for y in yes]) / (gamma + 1) / number
+        columns.append(each.ravel())
+    return np.stack(columns, axis=1)
+
+
 def bucket_oracle(mechanism: Mechanism) -> np.ndarray:
     """Every hash of the pool; own buckets, filled up at random to the cap."""
     assert isinstance(mechanism, ItemSet)
@@ -344,6 +356,13 @@ EXAMPLES += [
         Fraction("7.5"),
         bias=LARGE,
         oracle=symbol_oracle,
+        answers=USES - {"two", "all", "likelihood", "classify"},
+    ),
+    Example(
+        "item-set, one candidate each",
+        ItemSet(BASKETS, Fraction("7.5"), 1, ((0,), (1,), (2,), (0, 2)), dealt=True),
+        Fraction("7.5"),
+        oracle=dealt_oracle,
         answers=USES - {"two", "all", "likelihood", "classify"},
     ),
     Example(

@@ -9,17 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-import numpy as np
-
 from sfumato.arguments import checked
 from sfumato.domain import Cells, Domain, Items
 from sfumato.errors import EstimationError, ParameterError, SchemaError, Unanswerable, listing
+from sfumato.estimation.baskets.asking import next_asking
+from sfumato.estimation.baskets.caps import RoundTally
+from sfumato.estimation.baskets.pooled import PooledRounds
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.moments import PowerSums
 from sfumato.estimation.pooled import SummedMoments, SummedSupports, summed
 from sfumato.estimation.pooled import pooled as pooled_estimate
-from sfumato.estimation.pooled_rounds import PooledRounds, next_asking
-from sfumato.estimation.round_tally import RoundTally, pooled
 from sfumato.estimation.supports.asked import AskedSupports
 from sfumato.estimation.supports.supports import Supports
 from sfumato.estimation.supports.tabulated import TabulatedSupports
@@ -195,7 +194,7 @@ class RoundSeries(CombinedSource):
         """What all of them said of baskets."""
         items = self.domain.private.attributes[0]
         assert isinstance(items, Items)
-        return PooledRounds(pooled([_tally_of(release) for release in self.sources]), items.size)
+        return PooledRounds(tuple(map(_tally_of, self.sources)), items.size)
 
     def supports(self) -> Supports:
         if self.mechanism.symbol_law is None:
@@ -272,11 +271,12 @@ def _tally_of(release: Release) -> RoundTally:
     assert law is not None
     counts, people = release.counter.count(law.tally.cells), max(release.rows, 1)
     kept, variance = law.kept(counts)
+    share, noise, number = kept / people, variance / people**2, len(law.itemsets)
     tiers = None
     if law.full is not None:
-        full, noise = law.full(counts)
-        tiers = SizeBins(law.tiers, full / people, noise / people**2, len(law.itemsets))
-    shares = np.asarray(kept) / people, np.asarray(variance) / people**2
-    return RoundTally(
-        law.itemsets, *shares, law.cap, people, law.whole, tiers, max(law.slope, 0.0) / people
-    )
+        full, error = law.full(counts)
+        tiers = SizeBins.told(law.tiers, full / people, error / people**2, number)
+    elif law.cap < number:
+        tiers = SizeBins.untold(share, law.cap, number)
+    slope = max(law.slope, 0.0) / people
+    return RoundTally(law.itemsets, share, noise, law.cap, people, law.whole, tiers, slope)

@@ -23,12 +23,14 @@ IN_ROUNDS = ("item-set", "ranges")  # the mechanisms by which people ask for a s
 @dataclass(frozen=True, eq=False)
 class Asking:
     """What the next group is asked about its baskets: candidates, how many of them a basket may
-    keep, and the buckets that they are hashed into, none where they are asked directly.
+    keep, and the buckets that they are hashed into, none where they are asked directly; or one of
+    them each.
     """
 
     candidates: tuple[tuple[int, ...], ...]
     cap: int
     buckets: int = 0
+    dealt: bool = False
 
 
 class SeriesSoFar(Protocol):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
 from importlib import import_module
+from itertools import combinations
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -31,22 +32,12 @@ from sfumato.mechanisms.base import (
 )
 from sfumato.mechanisms.in_rounds import SHARES, RoundDesign, SeriesSoFar
 from sfumato.mechanisms.parameters import Option
-from sfumato.mechanisms.sizes import (
-    EVEN,
-    MOST_TIERS,
-    REACH,
-    UNEVEN,
-    SizeBins,
-    heterogeneity_at,
-    left_above,
-    part_left,
-    tiers_above,
-    usual,
-)
-from sfumato.mechanisms.steps import Collide, Step, Symbol
+from sfumato.mechanisms.sizes import MOST_TIERS, SizeBins, tiers_above
+from sfumato.mechanisms.steps import Collide, Deal, Step, Symbol
 from sfumato.mechanisms.weights import simple_below
 from sfumato.observation import CellTally, Observation, SymbolLaw
 from sfumato.privacy.guarantee import Gamma, Guarantee
+from sfumato.privacy.probability import ONE
 from sfumato.untrusted import MOST_LABELS, MOST_LIST_BYTES, Untrusted, read_text
 
 LEAST_CAP = 2  # with one symbol, a basket that tells its tier would tell of no item
@@ -60,12 +51,7 @@ MOST_GAMMA = 10_000
 MOST_TOTAL = 1 << 24  # the largest bound that one draw is taken below
 MOST_CAP = 256
 NONE = "(none)"
-USUALLY = 0.6  # of how far items may differ in what a cap takes, how far most of them do
-# How far items differ in what a cap takes where tiers are told, as a part of that; longer itemsets
-# are held by large baskets, so that a cap takes more of them than of items.
-ITEMS_DIFFER, LONGER_DIFFER = 0.3, 1.5
 NEWTON = 30  # steps towards a rate behind censored counts
-ROOM = 0.1  # by how much more of the most frequent item a cap may leave than of all
 WANTED = 64  # itemsets of largest support that rounds look for, unless told otherwise
 PAID = 100.0  # the γ beyond which more candidates cost more work than they find
 SMALL_WORK = 1 << 22  # hashes that NumPy computes before numba is loaded
@@ -88,9 +74,10 @@ class BasketRounds(RoundDesign):
         return ItemSet.promising(guarantee, domain, **given)
 
     def following(self, series: SeriesSoFar, people: float, wanted: int) -> ItemSet:
-        asking = series.asking(wanted, people, MOST_CAP)
+        asking, gamma = series.asking(wanted, people, MOST_CAP), series.mechanism.gamma
+        if asking.dealt:
+            return ItemSet(series.domain, gamma, 1, asking.candidates, dealt=True)
         tiers = tiers_above(asking.cap, len(asking.candidates))
-        gamma = series.mechanism.gamma
         return ItemSet(
             series.domain, gamma, asking.cap, asking.candidates, asking.buckets, tiers=tiers
         )
@@ -103,7 +90,11 @@ class BasketRounds(RoundDesign):
         if number == 1:
             return " for any item"
         lengths = sorted({len(each) for each in mechanism.candidates})
-        return f" for {len(mechanism.candidates)} candidates of {lengths[0]} to {lengths[-1]} items"
+        each = ", one of them each" if mechanism.dealt else ""
+        return (
+            f" for {len(mechanism.candidates)} candidates of {lengths[0]} to {lengths[-1]} items"
+            f"{each}"
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -116,7 +107,9 @@ class ItemSet(Mechanism):
     hash of items or candidates, drawn afresh from a pool; own buckets are filled up at random to
     exactly m of t; Ω = m·a + (t−m)·b, however many there are. Variances of a share, n people: (d +
     mγ)/(n(γ−1)²) and (t−1)(mγ+t−m)²/(n(t−m)²(γ−1)²), the second least at t = m(1+c), c =
-    (γ+√(γ²+8γ))/2.
+    (γ+√(γ²+8γ))/2. *Dealt*: each person is asked about one candidate, drawn for all to see, and
+    answers yes or no by randomised response (Warner 1965): nothing is capped, and the variance of
+    a share x is d(x(1−x) + γ/(γ−1)²)/n, the least where baskets hold most candidates.
 
     *Tiers*: what a cap takes hangs on how many baskets are large, which capped reports do not say.
     So a basket that holds more than the cap has one own symbol for how much it holds, a tier of
@@ -163,6 +156,7 @@ class ItemSet(Mechanism):
         "seeds": "public hashes",
         "pool": "hashes of",
         "tiers": "sizes told from",
+        "dealt": "one candidate a person",
     }
     domain: Domain
     gamma: Gamma
@@ -172,6 +166,7 @@ class ItemSet(Mechanism):
     seeds: int = SEEDS
     pool: str = "sfumato"
     tiers: tuple[int, ...] = ()  # where each begins, the first above the cap; none: not told
+    dealt: bool = False  # whether each person is asked about one candidate alone
 
     def __post_init__(self) -> None:
         items = self._items
@@ -190,6 +185,8 @@ class ItemSet(Mechanism):
             raise ParameterError(
                 f"{self.buckets} buckets for a cap of {self.cap}, and {self.seeds} hashes"
             )
+        if self.dealt and (self.buckets or self.tiers or self.cap > 1 or not self.candidates):
+            raise ParameterError("where one candidate is dealt, there are no buckets, tiers or cap")
         found = list(self.tiers)
         if found and (self.cap < 2 or found[0] != self.cap + 1 or found != sorted(set(found))):
             raise ParameterError(
@@ -299,6 +296,8 @@ class ItemSet(Mechanism):
             stated |= {"buckets": self.buckets, "seeds": self.seeds, "pool": self.pool}
         if self.tiers:
             stated |= {"tiers": list(self.tiers)}
+        if self.dealt:
+            stated |= {"dealt": True}
         singles = tuple((item,) for item in range(self._items.size))
         if not self.candidates or (not self.buckets and self.candidates == singles):
             return stated
@@ -321,7 +320,8 @@ class ItemSet(Mechanism):
             pool = given["pool"].word()
             return cls(domain, gamma, cap, sets, buckets, seeds, pool, tiers)
         sets = sets or tuple((item,) for item in range(items))
-        return cls(domain, gamma, cap, sets, tiers=tiers)
+        dealt = "dealt" in given and given["dealt"].flag()
+        return cls(domain, gamma, cap, sets, tiers=tiers, dealt=dealt)
 
     # What is reported.
 
@@ -334,6 +334,8 @@ class ItemSet(Mechanism):
     def total(self) -> int:
         """Ω, the weight of all symbols, the same for every basket."""
         a, b = self._parts
+        if self.dealt:
+            return a + b
         others = self.buckets - self.cap if self.buckets else self._symbol_count
         return self.cap * a + others * b
 
@@ -345,6 +347,9 @@ class ItemSet(Mechanism):
     @cached_property
     def private_reports(self) -> Domain:
         taken = {attribute.name for attribute in self.domain if attribute.public}
+        if self.dealt:
+            asked = Category(_free("asked", taken), self.labels)
+            return Domain((asked, Category(_free("answer", taken), ("yes", "no"))))
         if not self.buckets:
             own = set(self.labels)  # which items may have for a name
             symbols = (*self.labels, *(_free(each, own) for each in (*self.tier_labels, NONE)))
@@ -384,35 +389,25 @@ class ItemSet(Mechanism):
 
     def steps(self) -> tuple[Step, ...]:
         a, b = self._parts
-        items = self._items.size
-        if not self.buckets:
-            sets = self.candidates
-            own = Symbol(
-                columns=(0,),
-                reports=(0,),
-                items=items,
-                candidates=sets,
-                cap=self.cap,
-                a=a,
-                b=b,
-                tiers=self.tiers or None,
+        how: dict[str, Any] = {"columns": (0,), "items": self._items.size, "a": a, "b": b}
+        if self.dealt:
+            questions = tuple(
+                Symbol(reports=(1,), candidates=(each,), cap=1, **how) for each in self.candidates
             )
-            return (own,)
-        return (
-            Collide(
-                columns=(0,),
-                reports=(0, 1),
-                items=items,
-                candidates=self.candidates or None,
-                buckets=self.buckets,
-                cap=self.cap,
-                a=a,
-                b=b,
-                pool=self.pool,
-                seeds=self.seeds,
-                tiers=self.tiers or None,
-            ),
+            even = tuple(np.diff(np.linspace(0, ONE, len(questions) + 1).astype(np.int64)).tolist())
+            return (Deal(columns=(0,), reports=(0, 1), weights=even, questions=questions),)
+        how |= {"cap": self.cap, "tiers": self.tiers or None}
+        if not self.buckets:
+            return (Symbol(reports=(0,), candidates=self.candidates, **how),)
+        hashed = Collide(
+            reports=(0, 1),
+            candidates=self.candidates or None,
+            buckets=self.buckets,
+            pool=self.pool,
+            seeds=self.seeds,
+            **how,
         )
+        return (hashed,)
 
     # What it says.
 
@@ -428,17 +423,18 @@ class ItemSet(Mechanism):
     def symbol_law(self) -> SymbolLaw:
         whole = not self.candidates
         own, other = self._chances
-        slope = (1 - 2 * other) / (own - other)
+        slope = 0.0 if self.dealt else (1 - 2 * other) / (own - other)
+        shown = own / len(self.asked) if self.dealt else own
         return SymbolLaw(
             self._tally(),
             self.asked,
             self.decoded,
             self.kept,
-            self.cap,
+            len(self.asked) if self.dealt else self.cap,
             whole,
             slope,
-            hits=lambda counts: self._hits(counts)[: len(self.asked)],
-            between=(own / float(self.gamma), own),
+            hits=self.hits,
+            between=(shown / float(self.gamma), shown),
             tiers=self.tiers,
             full=self.full if self.tiers else None,
             most_counted=self.most_counted if self.buckets else None,
@@ -446,7 +442,9 @@ class ItemSet(Mechanism):
 
     @property
     def _chances(self) -> tuple[float, float]:
-        """How often a symbol is reported where it is own and kept, and where it is not own."""
+        """How often a symbol is reported where it is own and kept, and where it is not own; where
+        one is dealt, of those who are asked about it.
+        """
         a, b = self._parts
         return a / self.total, 1 / self.buckets if self.buckets else b / self.total
 
@@ -474,6 +472,12 @@ class ItemSet(Mechanism):
         """The estimated people with each own symbol, and the variances."""
         people = float(np.sum(counts))
         own, other = self._chances
+        if self.dealt:  # a binomial share of those who were asked about it
+            asked = np.maximum(np.sum(counts, axis=1, dtype=np.float64), 1.0)
+            yes = np.asarray(counts[:, 0] / asked)
+            noise = (yes * (1 - yes) + 1 / asked) / asked
+            scale = max(people, 1.0) / (own - other)
+            return scale * (yes - other), noise * scale**2
         hits, lost = self._bounded_hits(counts) if bounded else (self._hits(counts), 1.0)
         found = (hits - people * other) / (own - other)
         shown = other + (own - other) * np.clip(found / max(people, 1), 0, 1)
@@ -490,6 +494,8 @@ class ItemSet(Mechanism):
         people = float(np.sum(counts))
         own, other = self._chances
         every, variance = self._shown(counts, bounded=bounded)
+        if self.dealt:
+            return every, variance
         kept = every[: len(self.asked)]
         share, doubt = self._left(every, variance, people)
         found = kept / share
@@ -500,8 +506,14 @@ class ItemSet(Mechanism):
         noise = lost * (noise + 1) / ((own - other) * share) ** 2  # a report more, as above
         return found, noise + (doubt * found) ** 2 + self._pool_noise(found, noise, people)
 
-    def _hits(self, counts: NDArray[Any]) -> NDArray[Any]:  # (itemsets,)
+    def hits(self, counts: NDArray[Any]) -> NDArray[Any]:  # (itemsets,)
         """How many reports each itemset's symbol had."""
+        return self._hits(counts)[: len(self.asked)]
+
+    def _hits(self, counts: NDArray[Any]) -> NDArray[Any]:  # (symbols,)
+        """How many reports each symbol had."""
+        if self.dealt:
+            return np.asarray(counts, dtype=np.float64)[:, 0]
         if not self.buckets:
             return np.asarray(counts, dtype=np.float64).ravel()[:-1]
         hits = np.zeros(self._symbol_count)
@@ -543,52 +555,39 @@ class ItemSet(Mechanism):
     def _left(
         self, every: NDArray[Any], variance: NDArray[Any], people: float
     ) -> tuple[NDArray[Any] | float, NDArray[Any] | float]:
-        """What part of all that is held a cap leaves, and how far that is open of each itemset, as
-        a part of it.
+        """What part of all that is held a cap leaves, and the error of that for each itemset, as a
+        part of it.
 
-        What baskets kept is seen, and its mean over E[C] is what is left: exactly, whatever hangs
-        together with what. How much large baskets hold is told by their tiers.
+        How much large baskets hold is told by their tiers. A basket that holds an itemset holds the
+        candidates that are parts of it, so that a cap takes more of it.
         """
         number = len(self.asked)
-        if number <= self.cap or not people:
+        if self._keeps_all or not people:
             return 1.0, 0.0
-        kept = every[:number]
-        seen = round(float(np.clip(kept.sum() / people, 0, 0.98 * self.cap)), 6)
-        if not self.tiers:
-            return self._supposed_left(kept, seen, people)
-        told = SizeBins(self.tiers, every[number:] / people, variance[number:] / people**2, number)
-        noise = float(variance[:number].sum()) / people**2
-        left, doubt = left_above(seen, noise, self.cap, told)
-        longer = np.array([len(each) > 1 for each in self.asked])
-        doubts = np.hypot(doubt, np.where(longer, LONGER_DIFFER, ITEMS_DIFFER) * (1 - left))
-        if told.two_class:  # and most of what large baskets hold, they hold alone
-            doubts = np.hypot(doubts, max(left / told.least_left(self.cap) - 1, 0) / REACH)
-        return _at_most(kept, left, doubts, people * told.large)
+        kept, noise = every[:number], float(variance[:number].sum()) / people**2
+        seen = float(np.clip(kept.sum() / people, 0, self.cap))
+        told = every[number:] / people, variance[number:] / people**2
+        if self.tiers:
+            sizes = SizeBins.told(self.tiers, *told, number)
+        else:
+            sizes = SizeBins.untold(kept / people, self.cap, number)
+        many, place = self._implied
+        left, doubt = sizes.left(seen, noise, many)
+        doubts = np.hypot(doubt, sizes.heterogeneity(left, seen))
+        return _at_most(kept, left[place], doubts[place], people * sizes.large)
 
-    def _supposed_left(self, kept: NDArray[Any], seen: float, people: float) -> tuple[float, float]:
-        """The same where nothing tells how large the large baskets are: how uneven their sizes are
-        is supposed. Nothing is held by more than everybody, so that at least what was kept of the
-        most frequent is left.
+    @cached_property
+    def _implied(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """How many candidates a basket that holds each holds at least, by its single items and
+        pairs: the different numbers, and the place of each candidate's.
         """
-        found = [part_left(each, seen, self.cap) for each in UNEVEN]
-        # Baskets more alike than by chance lose less, or nothing: rarely so, but it may show.
-        spread = np.array([*EVEN, *UNEVEN])
-        left = np.array([1.0, math.sqrt(found[0]), *found])
-        logs = usual(spread) - self._beyond(kept, left, people) ** 2 / 2
-        weight = np.exp(logs - logs.max())
-        weight /= weight.sum()
-        level = float(weight @ np.log(left))
-        differ = USUALLY * np.array([heterogeneity_at(max(each, 0.0)) for each in spread])
-        systematic = float(weight @ ((np.log(left) - level) ** 2 + (differ * (1 - left)) ** 2))
-        return math.exp(level), math.sqrt(systematic)
-
-    def _beyond(self, kept: NDArray[Any], left: NDArray[Any], people: float) -> NDArray[Any]:
-        """How many errors what was kept of the most frequent is above these parts of everybody."""
-        own, other = self._chances
-        most = float(np.clip(kept.max() / people, 0, 1))
-        shown = other + (own - other) * most
-        error = math.sqrt(shown * (1 - shown) / people) / (own - other)
-        return np.asarray(np.maximum(most - left, 0) / np.hypot(error, ROOM * left))
+        asked = self._symbols
+        parts = [
+            {each, *combinations(each, 1), *(combinations(each, 2) if len(each) > 2 else ())}
+            for each in self.asked
+        ]
+        found = [sum(part in asked for part in each) for each in parts]
+        return np.unique(found, return_inverse=True)
 
     def _pool_noise(self, found: NDArray[Any], noise: NDArray[Any], people: float) -> float:
         """What a pool of hashes, and not a fresh one a person, adds: Σx² over its hashes and
@@ -615,7 +614,9 @@ class ItemSet(Mechanism):
             return float(found[place]), float(variances[place])
 
         told = np.zeros(shape, dtype=bool)
-        if not self.buckets:
+        if self.dealt:
+            told[place, 0], own, other = True, own / len(self.asked), other / len(self.asked)
+        elif not self.buckets:
             told[place] = True
         robust = partial(decode, bounded=True) if self.buckets else None
         channel = Decoded(shape, told, own, other, decode, robust, self._keeps_all, self._assumes)
@@ -624,7 +625,7 @@ class ItemSet(Mechanism):
     @property
     def _keeps_all(self) -> bool:
         """Whether no basket can be above the cap."""
-        return self.cap >= len(self.asked)
+        return self.dealt or self.cap >= len(self.asked)
 
     @property
     def _assumes(self) -> str | None:
@@ -645,7 +646,11 @@ class ItemSet(Mechanism):
             return None
         own, other = self._chances
         held = float(shares[1])
-        noise = held * own * (1 - own) + (1 - held) * other * (1 - other)
+        if self.dealt:
+            shown = other + (own - other) * held
+            noise = len(self.asked) * shown * (1 - shown)
+        else:
+            noise = held * own * (1 - own) + (1 - held) * other * (1 - other)
         return float((weights[1] - weights[0]) ** 2 * noise / (own - other) ** 2)
 
     def private_likelihood(
@@ -669,6 +674,9 @@ class ItemSet(Mechanism):
         else:
             hit = shown[0] == symbol
         chance = groups @ np.array([other, own])  # of a hit, group by group
+        if self.dealt:
+            said = safe_log(np.where((shown[1] == 0)[:, None], chance, 1 - chance))
+            return np.where(hit[:, None], said, 0.0)
         return safe_log(np.where(hit[:, None], chance, 1 - chance))
 
 
@@ -722,8 +730,8 @@ def _telling(cap: int | None, usual: int) -> int:
 
 
 def _at_most(
-    kept: NDArray[Any], left: float, doubts: NDArray[Any], large: float
-) -> tuple[NDArray[Any] | float, NDArray[Any]]:
+    kept: NDArray[Any], left: NDArray[Any], doubts: NDArray[Any], large: float
+) -> tuple[NDArray[Any], NDArray[Any]]:
     """What a cap left of each itemset, and how far that is open. It took nothing but from large
     baskets: where these are fewer than what it is said to have taken, it took some part of them.
     """

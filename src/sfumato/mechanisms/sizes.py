@@ -1,49 +1,37 @@
-"""Sizes of baskets: what a cap leaves of all that baskets hold, were they just so uneven, and what
-tiers of sizes say of that.
+"""Sizes of baskets: what share of them is above a cap, how much those hold, and so what the cap
+leaves of all that is held.
 
 A report tells at most so many symbols of a basket. How large the large baskets are is told by
-tiers, noisily, or not at all. Their sizes C are therefore supposed: a Poisson law about a mean that
-is log-normal from basket to basket, from even baskets to a few very large ones, unless tiers were
-told, which say what a cap took with nothing supposed but that larger baskets are rarer.
+tiers, noisily; shares of tiers are shrunk to falling curves (a hierarchical normal model, its two
+hyperparameters integrated over a grid). Where an older release told no tiers, a binomial law about
+log odds that are normal from basket to basket stands in for them.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import Any
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-# The standard deviation of the logarithm of the mean size, and what is usual: on seven real files
-# it was 0 on two, .2, .65, 1 on two, and 1.4.
-UNEVEN = (0.0, 0.3, 0.6, 0.8, 1.0, 1.2, 1.4, 1.7)
-EVEN = (-0.6, -0.3)  # what stands for baskets that are all alike, and for ones nearly so
-USUAL = 0.7
-OPEN = 0.5  # how far from the usual that of any baskets may well be
-# How far single items differ in what a cap takes, as a part of that: on the same files .2 to .6
-# where baskets are uneven, and nothing where all are alike.
-HETEROGENEITY = 0.4
-LIKE = 0.9  # the log_sd from which on that is so
-LEVELS = 33  # of the log-normal law
-MOST_MEAN = 1e4
-MOST_TIERS = 16
-TIERS = 6  # of sizes above a cap
-WIDER = 1.5  # times the end of a tier, the end of the next
-APART = 0.7  # how far the share of a tier may be from the curve of all, as a part of that
-FAR = 3.0  # errors above what is usual, from which on a tier counts as seen
-STANDING = 4.0  # errors above what is usual, from which on a tier is believed as it was told
-LONELY = 8.0  # times the tier below, a tier of another kind of baskets
-HEAVY = 2.0  # times the tier below, the last one where sizes C are as 1/C² and have no end
-ALONE = 0.9  # of all large baskets, the part of one tier that may well be of a single size
-REACH = 1.96  # errors within which the largest size lies, where the end of sizes is open
-# The curves A·exp(−b·j) that shares of tiers may follow: log A and b, all equally probable before.
+MOST_TIERS = 16  # that a description may list
+TIERS, WIDER = 6, 1.5  # of sizes above a cap, and each that many times the one before
+# The curves A·exp(−b·j) that shares of tiers may follow: log A and b, all equally probable before,
+# and how far the share of a tier may be from its curve, as a part of it.
 _CURVES = np.array([(a, b) for a in np.linspace(-9, -0.1, 40) for b in np.linspace(0, 3, 13)])
+OFF_CURVE = 0.7
+ALONE = 0.01  # how probably before a tier is off any curve, anything from 0 to 1
+# Where nothing was told: the standard deviation of the log odds that a basket holds a symbol, with
+# the weakly informative prior of a scale, half a Cauchy law of scale 1 (Gelman 2006).
+UNTOLD = np.linspace(0, 3, 7)
+HETEROGENEITY = 0.3  # how far itemsets differ in what a cap takes, as a part of that
 _STEPS = 60  # places beyond the start of the last tier that stand for all its sizes
+NOTHING_KEPT = 1e-9  # of a mean size, so that a part of it is a number
 
 
 def tiers_above(cap: int, symbols: int) -> tuple[int, ...]:
@@ -53,8 +41,10 @@ def tiers_above(cap: int, symbols: int) -> tuple[int, ...]:
     >>> tiers_above(8, 500), tiers_above(8, 15), tiers_above(8, 8)
     ((9, 14, 21, 32, 48, 72), (9, 14), ())
     """
-    if cap < 2:
-        return ()
+    return _starts(cap, symbols) if cap > 1 else ()
+
+
+def _starts(cap: int, symbols: int) -> tuple[int, ...]:
     found, start = list[int](), cap + 1
     while len(found) < TIERS and start <= symbols:
         found.append(start)
@@ -64,209 +54,215 @@ def tiers_above(cap: int, symbols: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True, eq=False)
 class SizeBins:
-    """What was told of how many baskets are of each tier: shares of all people."""
+    """How many baskets are of each tier above a cap, as shares of all, and what they hold."""
 
     starts: tuple[int, ...]
-    shares: Floats
-    variance: Floats
-    most: int = 0  # that a basket may hold, where it is known
-    stand_apart: bool = False  # whether others told that large baskets follow no curve
+    most: int  # that a basket may hold
+    keeps: int  # of its symbols, a basket above the cap
+    shares: Floats  # (tiers,)
+    covariance: Floats  # (tiers, tiers)
+    sizes: Floats  # (tiers,): the mean
+    spread: float  # the standard deviation of the mean size of the last tier
+    noise: Floats  # (tiers,): the variance of what was told, with nothing supposed
 
-    @cached_property
-    def sizes(self) -> Floats:  # (tiers,)
-        """How much baskets of each tier hold on the mean, the larger the rarer: as 1/C²; those of
-        the last as the curves go on that are believed, and those of an open end as 1/C, up to all
-        there is.
+    @classmethod
+    def told(cls, starts: tuple[int, ...], found: Floats, variance: Floats, most: int) -> SizeBins:
+        """By what was told of each tier, of baskets that hold at most so much. Before, a tier is
+        near its curve (a normal law), or rarely anything from 0 to 1 (a tier that stands alone);
+        curves are weighed by their marginal likelihood.
         """
-        each = (np.arange(*ends) for ends in self._ends)
-        found = np.array([float((1 / c).sum() / (1 / c**2).sum()) for c in each])
-        if self.open_end:
-            found[-1] = (self.most - self.starts[-1]) / math.log(self.most / self.starts[-1])
-        elif not self.two_class:
-            found[-1] = self._on_curves[2]
-        return found
-
-    @property
-    def spread(self) -> float:
-        """How far the mean size of the last tier is open: by its end, where that is open, else by
-        the curves.
-        """
-        if self.open_end:
-            return (self.most - float(self.sizes[-1])) / REACH
-        return 0.0 if self.two_class else self._on_curves[3]
-
-    @cached_property
-    def open_end(self) -> bool:
-        """Whether so many baskets are of the last tier, beside the one below, that larger ones are
-        not rarer: then nothing tells where their sizes end.
-        """
-        if len(self.starts) < 2 or self.most < self._ends[-1][1]:
-            return False
-        before, last = self.shares[-2:]
-        error = math.sqrt(self.variance[-1] + HEAVY**2 * self.variance[-2])
-        return bool(last - HEAVY * max(before, 0.0) > FAR * error)
-
-    @property
-    def _ends(self) -> list[tuple[int, int]]:
-        last = max(self.starts[-1] + 1, round(WIDER * WIDER * self.starts[-1]))
-        return list(zip(self.starts, (*self.starts[1:], last), strict=True))
-
-    @property
-    def alike(self) -> float:
-        """How far what large baskets hold is open where nearly all are of one tier: their sizes may
-        all be alike, and anywhere in it.
-        """
-        place = int(np.argmax(self.shares))
-        share = float(self.shares[place])
-        if share < ALONE * float(np.maximum(self.shares, 0).sum()):
-            return 0.0
-        if share < FAR * math.sqrt(self.variance[place]):
-            return 0.0
-        low, high = self._ends[place]
-        return share * (high - low) / 3
-
-    @cached_property
-    def settled(self) -> tuple[Floats, Floats]:  # (tiers,), (tiers, tiers)
-        """The shares of the tiers and their covariance, each tier usually being some part of the
-        one below: a curve, of which each share may be off by APART of it. What is believed of the
-        curve is what was told of all tiers. Where that makes light of many large baskets among
-        small ones, which follow no curve, shares are what was told.
-        """
-        shares, covariance = self._on_curves[:2]
-        if self.two_class:
-            return np.maximum(self.shares, 0.0), np.diag(self.variance)
-        return shares, covariance
-
-    @cached_property
-    def two_class(self) -> bool:
-        """Whether more was told of some tier than any curve makes of it, or many times what was
-        told of the one below: by the error of a tier of which there are none, since that of what
-        was told by chance is larger.
-        """
-        above = self.shares - self._on_curves[0]
-        below = np.append(0.0, np.maximum(self.shares[:-1], 0))
-        beyond = np.append(above[:1], (self.shares - LONELY * below)[1:])
-        error = math.sqrt(float(self.variance.min()))
-        return self.stand_apart or bool((np.maximum(above, beyond) > STANDING * error).any())
-
-    @cached_property
-    def _on_curves(self) -> tuple[Floats, Floats, float, float]:
-        """The shares and their covariance, and the mean size of the last tier with how far that is
-        open.
-        """
-        curve = np.exp(_CURVES[:, :1] - _CURVES[:, 1:] * np.arange(len(self.starts)))
-        times, sizes = self._beyond
+        curve = np.exp(_CURVES[:, :1] - _CURVES[:, 1:] * np.arange(len(starts)))
+        times, ends = _beyond(starts[-1], most)
         curve[:, -1] *= times
-        free = (APART * curve) ** 2
-        spread = free + self.variance
-        off = self.shares - curve
-        logs = -(np.log(spread) + off**2 / spread).sum(axis=1) / 2
-        weight = np.exp(logs - logs.max())
+        near = (OFF_CURVE * curve) ** 2
+        spread = near + variance
+        off = found - curve
+        density = np.exp(-(off**2) / spread / 2) / np.sqrt(2 * math.pi * spread)
+        error, normal = np.sqrt(variance), NormalDist()
+        above = np.array([normal.cdf(z) for z in (found / error).tolist()]) + 1e-12
+        free = ALONE / (1 - ALONE) * above
+        alone = found + error * np.exp(-(found**2) / variance / 2) / (
+            math.sqrt(2 * math.pi) * above
+        )
+        weight = np.exp(_centred(np.log(density + free).sum(axis=1)))
         weight /= weight.sum()
-        each = np.maximum(curve + free / spread * off, 0.0)  # (curves, tiers)
-        shares = weight @ each
-        inside = np.diag(weight @ (free * self.variance / spread))
-        apart = each - shares
-        covariance = inside + (weight[:, None] * apart).T @ apart
+        on = density / (density + free)  # (curves, tiers): how probably near the curve
+        drawn = np.maximum(curve + near / spread * off, 0.0)
+        each = on * drawn + (1 - on) * alone
+        own = on * (near * variance / spread + (drawn - each) ** 2)
+        own += (1 - on) * (variance + (alone - each) ** 2)
+        shares, inside = weight @ each, np.diag(weight @ own)
+        covariance = inside + np.cov(each.T, aweights=weight, bias=True).reshape(inside.shape)
         last = weight * each[:, -1]
         last /= max(float(last.sum()), 1e-300)
-        size = float(last @ sizes)
-        return shares, covariance, size, math.sqrt(float(last @ (sizes - size) ** 2))
+        sizes = _mean_sizes(starts)
+        sizes[-1] = size = float(last @ ends)
+        open_end = math.sqrt(float(last @ (ends - size) ** 2))
+        if weight @ on[:, -1] < 0.5:  # off any curve more probably than not: as large as any may be
+            many = max(most, starts[-1]) - starts[-1] + 1
+            sizes[-1], open_end = starts[-1] + (many - 1) / 2, math.sqrt((many**2 - 1) / 12)
+        keeps = starts[0] - 2  # one symbol tells the tier
+        return cls(starts, most, keeps, shares, covariance, sizes, open_end, variance)
+
+    @classmethod
+    def untold(cls, kept: Floats, cap: int, most: int) -> SizeBins:
+        """Where nobody told, of baskets that kept so much of each symbol: as uneven as any, but
+        that nothing is held by more than everybody.
+        """
+        seen = float(np.clip(kept.sum(), 0, 0.98 * cap))
+        starts = _starts(cap, most)
+        every = np.array([_tail(sd, seen, cap, most, starts) for sd in UNTOLD.tolist()])
+        each, held = every[:, 0], every[:, 1]  # (laws, tiers)
+        largest = seen / max(float(kept.max()), NOTHING_KEPT)  # the mean size at most
+        lost = (held - cap * each).sum(axis=1)
+        weights = 1 / (1 + UNTOLD**2)
+        weights /= weights.sum()
+        sizes = weights @ held / np.maximum(weights @ each, NOTHING_KEPT)
+        each *= np.minimum(1.0, max(largest - seen, 0.0) / np.maximum(lost, NOTHING_KEPT))[:, None]
+        covariance = np.cov(each.T, aweights=weights, bias=True).reshape(len(starts), -1)
+        variance = covariance.diagonal()
+        return cls(starts, most, cap, weights @ each, covariance, sizes, 0.0, variance)
+
+    def left(
+        self, seen: float, noise: float, implied: int | NDArray[np.integer] = 1
+    ) -> tuple[Floats, Floats]:  # as many as are implied
+        """What a cap left of itemsets whose holders hold so many symbols at least, by the mean that
+        baskets kept, which was seen with this variance: E[kept]/E[held]; and its standard error as
+        a part of it.
+
+        Baskets of C symbols hold c given ones in proportion to C(C−1)…(C−c+1), whose mean is μ^c
+        for small baskets, of Poisson's law, and 0 where c is above the cap. So of a single symbol
+        E[min(C, m)]/E[C] is left, whatever hangs together with what. A tier's baskets may all be of
+        one size, anywhere in it, which adds to the error.
+        """
+        c = np.atleast_1d(implied)[:, None]
+        large, keeps, parts = float(self.shares.sum()), self.keeps, self.keeps / self.sizes
+        if seen**2 < noise:  # lost in noise: large baskets alone kept so much
+            seen = max(seen, large * keeps)
+        rest = max(1 - large, NOTHING_KEPT)
+        mean = max(seen - keeps * large, NOTHING_KEPT) / rest
+        logs = _log_falling(self.sizes, c)  # (implied, tiers)
+        level = np.maximum(logs.max(axis=1, keepdims=True), (c - 1) * math.log(mean))
+        weights = np.exp(logs - level)
+        some = np.where(c < self.starts[0], np.exp((c - 1) * math.log(mean) - level), 0.0)
+        small = (some * rest * mean)[:, 0]
+        holders = small + weights @ self.shares
+        left = (small + weights @ (self.shares * parts)) / holders
+        fewer = some * (mean + c * (keeps - mean))  # small baskets where a tier has more
+        slopes = weights * (parts - left[:, None]) - (1 - left[:, None]) * fewer
+        doubt = np.einsum("ij,jk,ik->i", slopes, self.covariance, slopes)
+        doubt += noise * ((1 - left) * (some * c)[:, 0]) ** 2
+        wider = weights / self.sizes * ((c - 1) * parts - left[:, None] * c)
+        systematic = np.sqrt(((wider * self.shares * self._widths) ** 2).sum(axis=1))
+        scale = left * holders
+        error = np.minimum(np.sqrt(np.maximum(doubt, 0.0)) / scale, 1.0)
+        return left, np.hypot(error, systematic / scale)
 
     @property
-    def _beyond(self) -> tuple[Floats, Floats]:  # (curves,), (curves,)
-        """How many times what a curve says of the last tier there is, since that has no end but the
-        most that a basket may hold; and the mean size of those.
+    def supposed(self) -> bool:
+        """Whether no symbol told the tiers: then they are off alike in all rounds."""
+        return self.keeps == self.starts[0] - 1
+
+    @property
+    def _widths(self) -> Floats:  # (tiers,)
+        """The standard deviation of a size that may be any of a tier's; none where it has one."""
+        end = min(round(WIDER * self.starts[-1]), self.most + 1)
+        many = np.diff([*self.starts, max(end, self.starts[-1] + 1)])
+        widths = np.sqrt((many**2 - 1) / 12)
+        widths[-1] = math.hypot(widths[-1], self.spread)
+        return np.asarray(widths)
+
+    def log_sd(self, seen: float) -> float:
+        """The standard deviation of the logarithm of mean sizes, were C of Poisson's law about a
+        log-normal mean: E[C(C−1)] = E[C]²·exp(sd²). Baskets below the cap are of Poisson's law.
         """
-        start = self.starts[-1] - 0.5
-        most = self.most + 0.5 if self.most > start else self._ends[-1][1]
-        reach = math.log(most / start) / math.log(WIDER)  # in tiers
-        steps = (np.arange(_STEPS) + 0.5) / _STEPS
+        large = float(self.shares.sum())
+        rest = max(1 - large, NOTHING_KEPT)
+        mean = max(seen - self.keeps * large, NOTHING_KEPT) / rest
+        whole = rest * mean + float(self.shares @ self.sizes)
+        square = rest * mean**2 + float(self.shares @ (self.sizes * (self.sizes - 1)))
+        return math.sqrt(max(math.log(square / whole**2), 0.0))
 
-        def shares(tiers: float) -> Floats:  # (curves, steps)
-            return np.asarray(tiers / _STEPS * np.exp(-_CURVES[:, 1:] * tiers * steps))
+    def heterogeneity(self, left: Floats, seen: float) -> Floats:
+        """How far single items differ in what a cap left of them, as a part of that: a part of what
+        it took; and of what only large baskets hold it left less, which counts as they hold more.
+        """
+        differ = HETEROGENEITY * (1 - left)
+        if self.supposed:
+            return np.asarray(differ)
+        held = float(self.shares @ self.sizes)
+        of_large = self.keeps * float(self.shares.sum()) / max(held, NOTHING_KEPT)
+        part = held * left / max(seen, NOTHING_KEPT)  # of all that is held
+        alone = np.maximum(left / max(of_large, NOTHING_KEPT) - 1, 0.0)
+        return np.hypot(differ, np.minimum(part, 1.0) ** 2 * alone)
 
-        sizes, every = start * WIDER ** (reach * steps), shares(reach)
-        number = every.sum(axis=1)
-        return number / shares(1.0).sum(axis=1), every @ sizes / number
-
-    def least_left(self, cap: int) -> float:
-        """What a cap leaves of that which large baskets alone hold."""
-        shares = self.settled[0]
-        return float((cap - 1) * shares.sum() / max(float(shares @ self.sizes), 1e-9))
+    def told_alone(self, seen: float) -> float:
+        """The standard error of what a cap left out by what was told alone, no curve supposed, as a
+        part of all that baskets hold.
+        """
+        beyond = self.sizes - self.keeps
+        lost = float(self.shares @ beyond)
+        return math.sqrt(float(beyond**2 @ self.noise)) / (max(seen, NOTHING_KEPT) + lost)
 
     @property
     def large(self) -> float:
         """The share of baskets above the cap, at most: two errors above what it seems to be."""
-        shares, covariance = self.settled
-        return float(shares.sum() + 2 * math.sqrt(max(float(covariance.sum()), 0.0)))
+        return float(self.shares.sum() + 2 * math.sqrt(max(float(self.covariance.sum()), 0.0)))
 
 
-def left_above(seen: float, noise: float, cap: int, told: SizeBins) -> tuple[float, float]:
-    """What a cap left of all that baskets hold, by what their tiers told, of the mean that baskets
-    kept, which was seen with this variance; and how far that is open, as a part of it.
+def _centred(logs: Floats) -> Floats:
+    return np.asarray(logs - logs.max())
+
+
+def _mean_sizes(starts: tuple[int, ...]) -> Floats:  # (tiers,)
+    """How much baskets of each tier hold on the mean, the larger the rarer: as 1/C²."""
+    last = max(starts[-1] + 1, round(WIDER * WIDER * starts[-1]))
+    each = (np.arange(*ends) for ends in zip(starts, (*starts[1:], last), strict=True))
+    return np.array([float((1 / c).sum() / (1 / c**2).sum()) for c in each])
+
+
+def _beyond(start: int, most: int) -> tuple[Floats, Floats]:  # (curves,), (curves,)
+    """How many times what a curve says of the last tier there is, since that has no end but the
+    most that a basket may hold; and the mean size of those.
     """
-    shares, covariance = told.settled
-    beyond = told.sizes - (cap - 1)
-    kept, lost = max(seen, 1e-9), float(shares @ beyond)
-    if seen**2 < noise:  # lost in noise: large baskets alone kept so much
-        kept = max(kept, float(shares.sum()) * (cap - 1))
-    doubt = float(beyond @ covariance @ beyond) / (kept + lost) ** 2
-    doubt += noise * (lost / (kept * (kept + lost))) ** 2
-    systematic = math.hypot(float(shares[-1]) * told.spread, told.alike) / (kept + lost)
-    return kept / (kept + lost), math.hypot(min(math.sqrt(doubt), 1.0), systematic)
+    reach = math.log((max(most, start) + 0.5) / (start - 0.5)) / math.log(WIDER)  # in tiers
+    steps = (np.arange(_STEPS) + 0.5) / _STEPS
+
+    def shares(tiers: float) -> Floats:  # (curves, steps)
+        return np.asarray(tiers / _STEPS * np.exp(-_CURVES[:, 1:] * tiers * steps))
+
+    sizes, every = (start - 0.5) * WIDER ** (reach * steps), shares(reach)
+    number = every.sum(axis=1)
+    return number / shares(1.0).sum(axis=1), every @ sizes / number
 
 
-def told_alone(seen: float, cap: int, told: SizeBins) -> float:
-    """How far tiers alone, with no curve supposed of them, leave open how much a cap left out, as a
-    part of all that baskets hold.
+def _log_falling(sizes: Floats, c: NDArray[np.integer]) -> Floats:  # (implied, sizes)
+    """The logarithm of C(C−1)…(C−c+1), −∞ where fewer than c are held."""
+    from scipy.special import gammaln
+
+    fits = sizes > c - 1
+    return np.where(fits, gammaln(sizes + 1) - gammaln(np.where(fits, sizes - c, 0) + 1), -np.inf)
+
+
+def _tail(
+    log_sd: float, seen: float, cap: int, most: int, starts: Sequence[int]
+) -> tuple[Floats, Floats]:  # (tiers,), (tiers,)
+    """The shares of tiers, and what they hold, where each of so many symbols is held with log odds
+    that are normal from basket to basket with this standard deviation, and E[min(C, m)] is what was
+    seen: their median found by halving.
     """
-    beyond = told.sizes - (cap - 1)
-    lost = float(told.settled[0] @ beyond)
-    return math.sqrt(float(beyond**2 @ told.variance)) / (max(seen, 1e-9) + lost)
+    from scipy.special import betainc, expit  # P(C ≥ k) = I(k, most − k + 1; p)
 
-
-def heterogeneity_at(log_sd: float) -> float:
-    """How far items differ in what a cap takes, as a part of that, in baskets so uneven."""
-    return HETEROGENEITY * min(1.0, log_sd / LIKE)
-
-
-def usual(log_sd: NDArray[Any]) -> NDArray[Any]:
-    """The logarithm of how probable so uneven baskets are, before anything is known of them."""
-    return np.asarray(-(((log_sd - USUAL) / OPEN) ** 2) / 2)
-
-
-@lru_cache(maxsize=512)
-def part_left(log_sd: float, seen: float, cap: int) -> float:
-    """The part of all that baskets hold which a cap leaves, E[min(C, m)]/E[C], where the mean of
-    min(C, m) is what was seen.
-
-    >>> round(part_left(0.0, 6.0, 8), 3), round(part_left(0.9, 6.0, 8), 3)
-    (0.932, 0.5)
-    """
-    if not 0 < seen < cap:
-        return 1.0 if seen <= 0 else cap / MOST_MEAN
-    low, high = math.log(1e-9), math.log(MOST_MEAN)  # of the mean size, by halving
+    places = np.linspace(-4, 4, 33)  # of a normal law
+    weights = np.exp(-(places**2) / 2)
+    weights /= weights.sum()
+    upto, above = np.arange(1, cap + 1), np.array(starts)
+    low, high = -30.0, 10.0  # of the median log odds
     for _ in range(50):
         middle = (low + high) / 2
-        below = _kept(log_sd, math.exp(middle), cap) < seen
-        low, high = (middle, high) if below else (low, middle)
-    return min(1.0, seen / math.exp(low))
-
-
-def _kept(log_sd: float, mean: float, cap: int) -> float:
-    """E[min(C, m)] = Σ P(C ≥ j) over j = 1…m."""
-    from scipy.special import gammainc
-
-    places, weights = _levels()
-    means = mean * np.exp(log_sd * places)  # at each place of the log-normal distribution
-    means = means * (mean / float(weights @ means))
-    return float(weights @ gammainc(np.arange(1, cap + 1), means[:, None]).sum(axis=1))
-
-
-@lru_cache(maxsize=1)
-def _levels() -> tuple[NDArray[Any], NDArray[Any]]:
-    """Places of a normal law, evenly apart, and their weights."""
-    places = np.linspace(-4, 4, LEVELS)
-    weights = np.exp(-(places**2) / 2)
-    return places, weights / weights.sum()
+        chances = expit(middle + log_sd * places)[:, None]
+        kept = float(weights @ betainc(upto, most - upto + 1, chances).sum(axis=1))
+        low, high = (middle, high) if kept < seen else (low, middle)
+    share = weights @ betainc(above, most - above + 1, chances)
+    held = weights @ (most * chances * betainc(above - 1, most - above + 1, chances))
+    return share - np.append(share[1:], 0.0), held - np.append(held[1:], 0.0)

@@ -9,7 +9,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.estimation.pooled_rounds import PooledRounds, least_of
+from sfumato.estimation.baskets.asking import least_of
+from sfumato.estimation.baskets.pooled import PooledRounds
 from sfumato.estimation.supports.supports import Floats, Integers, Measured
 from sfumato.estimation.supports.symbols import ToldBySymbols
 

@@ -69,6 +69,7 @@ class SymbolSupports(ToldBySymbols):
     count: Floats  # (itemsets,)
     stderr: Floats
     noise: Floats  # what of that is each itemset's own: what a cap took moves all alike
+    kept: Floats  # what caps left: no fewer hold each, but for its noise
 
     @property
     def longest(self) -> int:
@@ -88,7 +89,9 @@ class SymbolSupports(ToldBySymbols):
         count = np.where(places < 0, 0.0, self.count[places])
         stderr = np.where(places < 0, 0.0, self.stderr[places])
         noise = np.where(places < 0, 0.0, self.noise[places])
-        down = stderr.copy()
+        taken = np.maximum(self.count - self.kept, 0) / WITHIN
+        lower = np.minimum(self.stderr, np.hypot(self.noise, taken))
+        down = np.where(places < 0, 0.0, lower[places])
         for place, longer in self._only_longer(itemsets, places):
             count[place], stderr[place] = self.count[longer], self._at_least(longer)
             noise[place], down[place] = self.noise[longer], self.stderr[longer]

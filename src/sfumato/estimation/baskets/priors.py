@@ -1,5 +1,5 @@
-"""LiftPrior: how supports stand to what is predicted of them, learnt from many noisy ones at once,
-and what each is once that is known (empirical Bayes; Kiefer and Wolfowitz's mixture on a grid).
+"""Priors learnt from many noisy supports at once, and what each support is once they are known:
+empirical Bayes by a mixture on a grid (Kiefer and Wolfowitz 1956; Efron's g-modelling).
 """
 
 from __future__ import annotations
@@ -12,17 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from sfumato.estimation.baskets.classes import Floats
 
 STEPS = 60  # of EM
-ALIKE = 600  # groups of items of like supports, whose law is learnt
-OUT = 2.5  # errors from 0 on, an item counts on its own there
+MOST_GROUPS = 4096  # of items of like supports that a law is learnt from: bounds the memory
 NOTHING = 1e3  # the variance of a support of which nothing was said
 SMOOTH = 0.2  # of the logarithm of a support, over which a law has no spikes
+EVEN = 10.0  # items as which a law that is even in log support counts beside those seen
 SINGLES = np.linspace(np.log(2e-5), np.log(0.999), 150)  # log supports of single items
-AROUND = np.linspace(-3.5, 3.0, 66)  # log ratios to a prediction
-SUPPOSED = 0.6  # the usual log ratio, where little was seen yet
-BEFOREHAND = 12.0  # itemsets that this hypothesis counts as
+AROUND = np.linspace(-3.5, 3.0, 66)  # log lifts: log ratios to a prediction
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,21 +98,23 @@ class LiftPrior:
 
     @classmethod
     def supposed(cls) -> LiftPrior:
-        """What is taken for granted before any itemset of two items was asked about."""
-        return cls(AROUND, _bell())
+        """Before any itemset of two items was asked about: log lifts of order one."""
+        heights = np.exp(-(AROUND**2) / 2) + 1e-4
+        return cls(AROUND, heights / heights.sum())
 
     @classmethod
     def of_items(cls, told: NoisyObservation) -> LiftPrior:
-        """The law of the supports of all items, predicted as 1."""
+        """The law of the supports of all items, predicted as 1; before, even in log support."""
         even = cls(SINGLES, np.full(len(SINGLES), 1 / len(SINGLES)))
-        parts = _alike(told)
+        order = np.lexsort((told.found, told.variance))
+        parts = np.array_split(order, max(min(len(order), MOST_GROUPS), 1))
         many = np.array([len(part) for part in parts], dtype=np.float64)
-        return even.learnt(np.ones(len(parts)), told.means(parts), 1.0, many)
+        return even.learnt(np.ones(len(parts)), told.means(parts), EVEN, many)
 
     @classmethod
     def of_itemsets(cls, predicted: Floats, told: NoisyObservation) -> LiftPrior:
         """The law of what itemsets are to their predictions."""
-        return cls.supposed().learnt(predicted, told, BEFOREHAND)
+        return cls.supposed().learnt(predicted, told, 1.0)
 
     def learnt(
         self,
@@ -212,19 +212,3 @@ class Posterior:
     def above(self, least: float) -> Floats:
         """How probable it is that each support reaches this."""
         return np.asarray((self.masses * (self.supports >= least)).sum(axis=1))
-
-
-def _alike(told: NoisyObservation) -> list[NDArray[np.intp]]:
-    """Which items count together, since much the same was told of them: those that stand out do
-    not, since they are few and no mean of theirs is like them.
-    """
-    out = told.found > OUT * np.sqrt(told.variance)
-    order = np.lexsort((told.found, told.variance))
-    order = order[~out[order]]
-    many = np.array_split(order, min(len(order), ALIKE)) if len(order) else []
-    return [*many, *np.flatnonzero(out)[:, None]]
-
-
-def _bell() -> Floats:
-    heights = np.exp(-((AROUND / SUPPOSED) ** 2) / 2) + 1e-4
-    return np.asarray(heights / heights.sum())
