@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sfumato.api import plan as plan
     from sfumato.api import query as query
     from sfumato.api import reblur as reblur
+    from sfumato.api import regress as regress
     from sfumato.audit import audit_release as audit_release
     from sfumato.domain import Bins as Bins
     from sfumato.domain import Category as Category
@@ -77,7 +78,7 @@ if TYPE_CHECKING:
 # Module -> its public names. Loading on first use keeps `sfumato --help` free of everything it
 # does not need.
 _HOMES = {
-    "api": "audit classify fit mine perturb plan query reblur",
+    "api": "audit classify fit mine perturb plan query reblur regress",
     "audit": "audit_release",
     "domain": "Bins Category Domain Items Numeric",
     "engines": "combine join open_source save_release",

@@ -29,6 +29,8 @@ from sfumato.mine.classifier import Classifier
 from sfumato.mine.cube.cube_result import CubeResult
 from sfumato.mine.cube.query import query as ask
 from sfumato.mine.itemsets import Itemsets, frequent_itemsets
+from sfumato.mine.regression import Regression
+from sfumato.mine.regression import regress as regress_on
 from sfumato.mine.tree import DecisionTree
 from sfumato.model.fitted import fit_release, fit_rounds
 from sfumato.model.format import is_model
@@ -353,6 +355,30 @@ def query(data: Any, sql: str, *, method: str = "invert", schema: Schema = None)
             hint='as in "SELECT smoker, COUNT(*) FROM t GROUP BY smoker"',
         )
     return ask(as_source(data, schema), sql, method=method)
+
+
+@checked
+def regress(
+    data: Any,
+    formula: str,
+    *,
+    family: str | None = None,
+    reference: Mapping[str, str] | None = None,
+    rows_fixed: bool = False,
+    schema: Schema = None,
+) -> Regression:
+    """A regression over a release, a model or true data: `"y ~ a + b + a:b"`, logit for a yes/no,
+    linear for a number, or as the `family` says; `"y=value ~ …"` names what counts as yes. C(x)
+    takes a number by contrasts of its bins, score(x) a category by ascending numbers; `reference`
+    names the value that a column's others are compared with. The errors include that the people
+    are a sample, unless `rows_fixed`.
+
+    >>> people = {"ill": ["no", "yes"] * 40, "smoker": ["no", "no", "no", "yes", "yes"] * 16}
+    >>> regress(people, "ill ~ smoker").names
+    ('intercept', 'smoker=yes')
+    """
+    source = as_source(data, schema)
+    return regress_on(source, formula, family=family, reference=reference, rows_fixed=rows_fixed)
 
 
 @checked

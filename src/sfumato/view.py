@@ -158,12 +158,14 @@ class TableView:
 @dataclass(frozen=True)
 class Series:
     """What is drawn in one colour: a value for each place of its panel and, where they are known,
-    the standard errors. Points without a name are called what they are: exact, or estimates.
+    the standard errors, or the ends of intervals that are not symmetric. Points without a name are
+    called what they are: exact, or estimates.
     """
 
     name: str
     value: Values
     stderr: Values | None = None
+    ends: NDArray[Any] | None = None  # (places, 2)
 
 
 @dataclass(frozen=True)

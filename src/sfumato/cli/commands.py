@@ -46,6 +46,9 @@ COMMANDS = {
         "Answer SQL aggregates as if the truth were there, each with its standard error and "
         "interval."
     ),
+    "regress": (
+        "Logistic, linear and Poisson regression from reports: coefficients, odds ratios and tests."
+    ),
     "classify": "Learn a classifier from perturbed (or true) records without seeing a true one.",
     "identify": "Which records can be told apart by their keys, and which columns give them away.",
     "swap": (

@@ -104,8 +104,9 @@ def fit(
     return _ascend(learnt, STEPS, SETTLED)
 
 
-def loosened(found: Fit, times: float) -> Fit:
-    """The fit once the variances of interactions are so many times those learned.
+def loosened(found: Fit, times: float | Floats) -> Fit:
+    """The fit once the variances of interactions, or of each its own, are so many times those
+    learned, as far as there is a bound to them.
 
     Variances that the reports make most probable give the least error of a share, and the bias that
     shrinkage then has is as large as the noise; with larger ones it is less, and intervals cover.

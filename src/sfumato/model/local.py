@@ -37,6 +37,15 @@ def interactions_over(reports: Reports, axes: Axes, order: int) -> Interactions:
     return Interactions(shape, ordered, tuple(p for p in every.sets if p[-1] >= public))
 
 
+def freed(found: Fit, reports: Reports, axes: Axes) -> Fit:
+    """The fit with each interaction that single reports speak of as free as they leave it: nearly
+    the maximum of the likelihood, so that what is computed of it is not drawn towards 0.
+    """
+    sets = found.likelihood.family.interactions.sets
+    held = [reports.held(tuple(axes[place] for place in part)) for part in sets]
+    return loosened(found, np.where(held, np.inf, 1.0))
+
+
 class Joined(NamedTuple):
     """What was learned of two axes: where their law lies, and how far its coefficients may go."""
 
@@ -63,6 +72,7 @@ class LocalFits:
     prior_scale: float = 1.0
     tell: Progress = silent
     known: Mapping[Axes, Joined] | None = None  # the pairs, where they were learned before
+    free: bool = False  # whether fits are `freed`
 
     @cached_property
     def pairs(self) -> Mapping[Axes, Joined]:
@@ -83,6 +93,8 @@ class LocalFits:
         variances = [self.pairs[p].variance if len(p) == 2 else FIRST_ORDER for p in held]
         start = np.concatenate([np.zeros(0), *map(self._known, held)])  # none of public axes alone
         found = refitted(likelihood, start, np.array(variances), roughness=self.roughness)
+        if self.free:
+            return freed(found, self.reports, axes)
         return loosened(found, self.prior_scale)
 
     @property

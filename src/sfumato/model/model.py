@@ -23,7 +23,7 @@ from sfumato.mechanisms.base import Mechanism
 from sfumato.memory import remembered
 from sfumato.model.fitting import Fit, fit, loosened
 from sfumato.model.laplace import KEPT, TRIALS, Laplace, LaplaceMarginal, entries_of
-from sfumato.model.local import Joined, LocalFits, likelihood_over
+from sfumato.model.local import Joined, LocalFits, freed, likelihood_over
 from sfumato.model.misfit import CONTRADICTED, misfit
 from sfumato.model.model_evidence import (
     LawEvidence,
@@ -72,6 +72,7 @@ class Model(Source, Tabular):
     joined: Mapping[Axes, Joined] | None = None  # the pairs, where they were learned before
     tell: Progress = field(default=silent, repr=False)  # hears of laws that are being fitted
     by_model: bool = False  # whether answers are the model's alone: narrower, right on average
+    free: bool = False  # whether interactions are not shrunk: for what shrinkage would bias
 
     def __post_init__(self) -> None:
         if self.order not in (2, 3):
@@ -106,7 +107,7 @@ class Model(Source, Tabular):
 
     @cached_property
     def _local(self) -> LocalFits:
-        return LocalFits(self.reports, self.prior_scale, self.tell, self.joined)
+        return LocalFits(self.reports, self.prior_scale, self.tell, self.joined, self.free)
 
     @property
     def pairs(self) -> Mapping[Axes, Joined]:
@@ -121,12 +122,17 @@ class Model(Source, Tabular):
                 f"one law of all columns would have {math.prod(self.reports.shape):,} cells",
                 hint="ask about fewer columns at once",
             )
-        if self.known is not None:
-            return Laplace(self.known, self.unheld_scale)
         every = tuple(range(len(self.columns)))
-        found = fit(likelihood_over(self.reports, every, self.order), tell=self.tell)
-        kept = loosened(found, self.prior_scale) if self.prior_scale > 1 else found
-        return Laplace(_converged(kept, "the law"), self.unheld_scale)
+        found = self.known
+        if found is None:
+            found = fit(likelihood_over(self.reports, every, self.order), tell=self.tell)
+            if self.prior_scale > 1:
+                found = loosened(found, self.prior_scale)
+            if not self.free:
+                found = _converged(found, "the law")
+        if self.free:
+            found = _converged(freed(found, self.reports, every), "the law")
+        return Laplace(found, self.unheld_scale)
 
     def marginal_of(self, axes: Axes) -> LaplaceMarginal:
         """The shares of the cells of some axes (ascending) and their errors."""

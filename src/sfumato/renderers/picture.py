@@ -149,7 +149,10 @@ def panel_in_words(panel: Panel) -> str:
     if panel.kind == "points":
         named = ((each.name or what, each) for each in panel.series)
         return "; ".join(
-            points_in_words(name, panel.places, each.value, each.stderr) for name, each in named
+            points_in_words(name, panel.places, each.value, each.stderr)
+            if each.ends is None
+            else _within_in_words(name, panel.places, each)
+            for name, each in named
         )
     paired = "Paired bars" if len(panel.series) > 1 else "Bars"
     figures = [
@@ -174,6 +177,16 @@ def points_in_words(what: str, labels: Sequence[str], value: Any, stderr: Any = 
     known = "" if stderr is None else ", exact"
     drawn = known if exact else " ± standard error, drawn with 95 % intervals"
     return plain(f"{what}{drawn}: {_some(each, SAID)}")
+
+
+def _within_in_words(what: str, labels: Sequence[str], points: Series) -> str:
+    """Points with the ends of their intervals in words."""
+    assert points.ends is not None
+    each = [
+        f"{label}: {_said(value)} [{_said(low)}, {_said(high)}]"
+        for label, value, (low, high) in zip(labels, points.value, points.ends, strict=True)
+    ]
+    return plain(f"{what}: {_some(each, SAID)}")
 
 
 def _some(each: Sequence[str], most: int) -> str:
@@ -417,6 +430,10 @@ def _draw_points(axes: Axes, panel: Panel) -> None:
             look |= {"xerr" if panel.sideways else "yerr": ends, "elinewidth": 1.5}
             exact = bool(len(stderr)) and not stderr.any()
             look["label"] = each.name or ("exact" if exact else "estimate, 95 % interval")
+        if each.ends is not None:
+            low, high = np.asarray(each.ends, dtype=float).T
+            ends = np.maximum(np.nan_to_num([value - low, high - value], posinf=0.0), 0.0)
+            look |= {"xerr" if panel.sideways else "yerr": ends, "elinewidth": 1.5}
         if len(value) > CROWDED:
             look |= {"capsize": 0, "markersize": 3}
         x, y = (value, places) if panel.sideways else (places, value)
