@@ -13,6 +13,7 @@ __version__ = "0.2.0"
 if TYPE_CHECKING:
     from sfumato.api import audit as audit
     from sfumato.api import classify as classify
+    from sfumato.api import compare as compare
     from sfumato.api import fit as fit
     from sfumato.api import mine as mine
     from sfumato.api import perturb as perturb
@@ -78,7 +79,7 @@ if TYPE_CHECKING:
 # Module -> its public names. Loading on first use keeps `sfumato --help` free of everything it
 # does not need.
 _HOMES = {
-    "api": "audit classify fit mine perturb plan query reblur regress",
+    "api": "audit classify compare fit mine perturb plan query reblur regress",
     "audit": "audit_release",
     "domain": "Bins Category Domain Items Numeric",
     "engines": "combine join open_source save_release",

@@ -26,6 +26,8 @@ from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.registry import mechanism_class
 from sfumato.mine.bayes import NaiveBayes
 from sfumato.mine.classifier import Classifier
+from sfumato.mine.comparison import Comparison
+from sfumato.mine.comparison import compare as compare_on
 from sfumato.mine.cube.cube_result import CubeResult
 from sfumato.mine.cube.query import query as ask
 from sfumato.mine.itemsets import Itemsets, frequent_itemsets
@@ -379,6 +381,30 @@ def regress(
     """
     source = as_source(data, schema)
     return regress_on(source, formula, family=family, reference=reference, rows_fixed=rows_fixed)
+
+
+@checked
+def compare(
+    data: Any,
+    by: str,
+    of: str,
+    *,
+    power: float | None = None,
+    level: float = 0.95,
+    rows_fixed: bool = False,
+    schema: Schema = None,
+) -> Comparison:
+    """Groups compared over a release, a model or true data: shares of the values of a column, or
+    the means of a number, with tests of independence, differences (Holm's correction for many),
+    ratios and odds ratios. `power` is a difference: in how many campaigns like this one it would
+    have been seen. The errors include that the people are a sample, unless `rows_fixed`.
+
+    >>> people = {"sex": ["f", "m"] * 50, "smoker": ["no", "no", "no", "yes"] * 25}
+    >>> compare(people, "sex", "smoker").independence.df
+    1
+    """
+    source = as_source(data, schema)
+    return compare_on(source, by, of, power=power, level=level, rows_fixed=rows_fixed)
 
 
 @checked

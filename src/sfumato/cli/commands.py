@@ -49,6 +49,9 @@ COMMANDS = {
     "regress": (
         "Logistic, linear and Poisson regression from reports: coefficients, odds ratios and tests."
     ),
+    "compare": (
+        "Compare groups from reports: independence, differences, ratios, trends and their tests."
+    ),
     "classify": "Learn a classifier from perturbed (or true) records without seeing a true one.",
     "identify": "Which records can be told apart by their keys, and which columns give them away.",
     "swap": (

@@ -26,3 +26,6 @@ KEYED_VALUES = 4096  # of a number that may each be a group of their own
 SUMMED_VALUES = 512  # a number with more is summed by its powers, not counted by value
 COUNTED_VALUES = 1 << 18  # of a number that is counted by value beside one that is summed
 EVALUATED = 1 << 20  # values of a column that are computed with one by one
+
+# Comparisons.
+CROSSED = 1 << 10  # cells of two columns, whose covariances with each other are all computed

@@ -177,11 +177,11 @@ def _response(
             else f"'{part.name}' is no yes/no: it has {part.size} values ({listing(part.labels)})",
             hint=f'name the value that counts as yes: {part.name}="{part.labels[-1]}" ~ …',
         )
-    event = formula.event or _event(part, chosen.get(part.name))
+    event = formula.event or event_of(part, chosen.get(part.name))
     return family, event, (codes == part.code(event)).astype(np.float64)
 
 
-def _event(part: Cells, reference: str | None) -> str:
+def event_of(part: Cells, reference: str | None) -> str:
     """The value that counts as yes: not the reference, else what means yes, else the second."""
     if reference is not None:
         return part.labels[1 - part.code(str(reference))]
@@ -284,7 +284,6 @@ def check_told(
         )
 
 
-@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class Regression(Result):
     """Coefficients of a generalised linear model with their covariance, as a table.
