@@ -104,6 +104,8 @@ RESULTS = {
     "sfumato.source.Source": "What is asked, true or perturbed: `sf.Exact`, `sf.Release` and "
     "`sf.Model` are sources, and `sf.open_source` and `sf.combine` return one",
     "sfumato.mine.cube.cube_result.CubeResult": "From `sf.query`",
+    "sfumato.mine.regression.Regression": "From `sf.regress`",
+    "sfumato.mine.comparison.Comparison": "From `sf.compare`",
     "sfumato.mine.itemsets.Itemsets": "From `sf.mine` and `sf.frequent_itemsets`",
     "sfumato.mine.rules.Rules": "From `sf.association_rules`",
     "sfumato.mine.classifier.Classifier": "From `sf.classify`; what `sf.DecisionTree`, "

@@ -224,6 +224,18 @@ def calls(folder: Path) -> dict[str, Call]:
             },
         ),
         "combine": (sf.combine, {"sources": [release, release], "alike": True}),
+        "compare": (
+            sf.compare,
+            {
+                "data": exact,
+                "by": "sex",
+                "of": "ill",
+                "power": 0.1,
+                "level": 0.9,
+                "rows_fixed": False,
+                "schema": None,
+            },
+        ),
         "fit": (sf.fit, {"data": release, "order": 2}),
         "fit_release": (sf.fit_release, {"release": release, "order": 2, "tell": lambda *_: None}),
         "frequent_itemsets": (
@@ -355,6 +367,17 @@ def calls(folder: Path) -> dict[str, Call]:
             sf.read_restrictions,
             {"lines": ["tea jam"], "names": ["tea", "jam"]},
         ),
+        "regress": (
+            sf.regress,
+            {
+                "data": exact,
+                "formula": "ill ~ sex",
+                "family": "logit",
+                "reference": {"sex": "f"},
+                "rows_fixed": True,
+                "schema": None,
+            },
+        ),
         "sample": (sf.sample, {"model": model, "rows": 5, "rng": rng}),
         "save_model": (
             sf.save_model,
@@ -473,6 +496,7 @@ def constructions() -> dict[str, Call]:
                 "known": None,
                 "joined": None,
                 "by_model": False,
+                "free": False,
                 "tell": lambda *_: None,
             },
         ),

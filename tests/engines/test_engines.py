@@ -145,6 +145,18 @@ def test_every_engine_gives_the_answers_of_the_memory(
         )
 
 
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("name", ["gamma-diagonal", "retention", "combined"])
+def test_regressions_and_comparisons_have_the_same_digits(
+    name: str, place: str, releases: dict[str, Release], opened: Callable[[str, str], Release]
+) -> None:
+    memory, engine = releases[name], opened(name, place)
+    found, true = (sf.regress(each, "smoker ~ `sex; DROP` + région") for each in (engine, memory))
+    assert found.to_dict() == true.to_dict() and found.origin == "reports"
+    left, right = (sf.compare(each, "sex; DROP", "smoker") for each in (engine, memory))
+    assert left.to_dict() == right.to_dict()
+
+
 @pytest.mark.parametrize("place", ["parquet", "csv", "duckdb", "postgresql", "sqlite"])
 @pytest.mark.parametrize("name", ["mask", "mask, numbered items", "gamma-diagonal"])
 def test_mining_finds_the_same_itemsets(

@@ -23,7 +23,7 @@ from sfumato.mine.crosstab import Crosstab, is_number
 from sfumato.mine.regression import FAMILIES, LINEAR, chance, event_of, p_words, solve, wald
 from sfumato.one_thread import one_thread
 from sfumato.printable import json_number
-from sfumato.privacy.probability import check_number
+from sfumato.privacy.probability import check_number, check_strictly_between
 from sfumato.progress import Progress, silent
 from sfumato.result import Result
 from sfumato.source import Source
@@ -124,7 +124,7 @@ class Comparison(Result):
 
     def notes(self) -> list[str]:
         """What must not be overlooked."""
-        said = [*self.table.notes]
+        said = [*self.table.notes, *self.table.binned((self.by, self.of))]
         if self.left_out:
             said.append(f"left out, for they are within the noise of nobody: {self.left_out[0]}")
         if self.power is not None:
@@ -437,6 +437,7 @@ def compare(
     """
     if by == of:
         raise ParameterError(f"'{by}' is compared with itself", hint="name two columns")
+    check_strictly_between("level", level)
     if power is not None:
         check_number("power", power)
     for name in (by, of):

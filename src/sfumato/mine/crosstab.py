@@ -5,7 +5,7 @@ reports that hold the columns together, or from a model; and how sure any sum ov
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from sfumato.domain import Bins, Cells, Numeric
-from sfumato.errors import ParameterError, Unanswerable
+from sfumato.errors import ParameterError, Unanswerable, listing
 from sfumato.estimation.answer import Answer
 from sfumato.estimation.estimate import Estimate
 from sfumato.mine import limits
@@ -150,14 +150,17 @@ class Crosstab:
                 "errors count these people as a random sample of a larger population "
                 "(--rows-fixed leaves that out)"
             )
-        numeric = [part for part in self.columns if is_number(part)]
-        if self.origin != RECORDS and numeric:
-            names = ", ".join(part.name for part in numeric)
-            said.append(
-                "numbers are known in bins, which stand at their middles, wide ones at the ends at "
-                f"the mean of an exponential tail: {names}"
-            )
         return tuple(said)
+
+    def binned(self, names: Collection[str]) -> list[str]:
+        """What is to be said of numbers that are known in bins, of those used among these."""
+        parts = [part for part in self.columns if is_number(part) and part.name in names]
+        if self.origin == RECORDS or not parts:
+            return []
+        return [
+            "numbers are known in bins, which stand at their middles, wide ones at the ends at the "
+            f"mean of an exponential tail: {listing(part.name for part in parts)}"
+        ]
 
     def column(self, name: str) -> int:
         """The place of a column."""

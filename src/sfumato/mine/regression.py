@@ -86,6 +86,7 @@ class Design:
     names: tuple[str, ...]
     terms: Mapping[str, tuple[int, ...]]
     references: Mapping[str, str]  # the value that each column of contrasts is compared with
+    numbers: tuple[str, ...]  # the columns that are taken as numbers
 
     @classmethod
     def of(cls, formula: Formula, table: Crosstab, chosen: Mapping[str, str]) -> Design:
@@ -106,7 +107,8 @@ class Design:
                 f"{len(names):,} coefficients over {len(table.value):,} cells are too many",
                 hint="name fewer columns, or leave interactions out",
             )
-        return cls(np.stack(columns, axis=1), tuple(names), terms, references)
+        numbers = tuple(name for name in formula.names if name not in references)
+        return cls(np.stack(columns, axis=1), tuple(names), terms, references, numbers)
 
 
 def _contrasted(factor: Factor, part: Cells) -> bool:
@@ -276,7 +278,7 @@ def check_told(
     noise = np.sqrt(np.maximum(np.diagonal(table.covariance(moves, fixed=True)), 0.0))
     lost = np.flatnonzero(values <= NORMAL * noise)
     if len(lost):
-        worst = int(np.argmax(np.abs(vectors[:, lost[0]])))
+        worst = int(np.argmax(np.abs(vectors[1:, lost[0]]))) + 1 if len(values) > 1 else 0
         raise EstimationError(
             f"the reports cannot tell these {len(values)} coefficients apart: "
             f"'{design.names[worst]}' cannot be estimated beside the others",
@@ -357,7 +359,8 @@ class Regression(Result):
 
     def notes(self) -> list[str]:
         """What must not be overlooked."""
-        said = [*self.table.notes]
+        used = [name for name in self.design.numbers if self.event is None or name != self.response]
+        said = [*self.table.notes, *self.table.binned(used)]
         if self.clipped:
             said.append(
                 "the counts leave the curvature open, so negative ones were set to 0: the "
@@ -533,6 +536,8 @@ def regress(
     [0.0, 0.0]
     """
     asked, chosen = Formula.read(formula), dict(reference or {})
+    if not all(isinstance(value, str | int | float) for value in chosen.values()):
+        raise ParameterError("a reference is one value of its column", hint='as in {"sex": "m"}')
     for name in (*asked.names, *chosen):
         source.domain.axis(name)  # a name that nothing has is refused here
     table = Crosstab.of(source, asked.names, rows_fixed, tell)

@@ -31,6 +31,8 @@ MADE = {
     "mine": "mine b.parquet --min-support 0.1 --max-length 2 --rules --min-confidence 0.5 "
     "--truth survey.csv --plot mine.html",
     "classify": "classify b.parquet --target smoker --plot classify.html",
+    "regress": 'regress b.parquet "smoker ~ age + exercise" --plot regress.html',
+    "compare": "compare b.parquet --by exercise --of smoker --power 3% --plot compare.html",
     "plan": "plan s.toml --rows 2000 --gamma 19 --plot plan.html",
     "audit": "audit b.parquet --truth survey.csv --order o.npy --plot audit.html",
     "identify": f"identify {KEYS} --plot identify.html",
