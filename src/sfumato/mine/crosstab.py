@@ -69,9 +69,8 @@ class Crosstab:
     def _of_records(cls, source: Exact, names: Sequence[str], rows_fixed: bool) -> Crosstab:
         if not source.rows:
             raise ParameterError("there are no records to count")
-        domain, parts = source.domain, tuple(source.cells(name) for name in names)
-        places = [domain.axes[domain.axis(name)].attribute for name in names]
-        columns = [source.table.columns[place] for place in places]
+        parts, known = tuple(source.cells(name) for name in names), source.domain.names
+        columns = [source.table.columns[known.index(part.attribute.name)] for part in parts]
         fine = [
             np.asarray(column, dtype=np.int64)
             if isinstance(part.attribute, Numeric) and isinstance(column, np.ndarray)
