@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from statistics import NormalDist
@@ -507,49 +507,26 @@ class _Compared:
             null = table.covariance(self._cells, fixed=True) + drawn
         return independence_of(counts, self._covariance, null, self.level)
 
+    @cached_property
+    def _labels(self) -> list[tuple[str, ...]]:
+        """The groups and the values that are compared."""
+        pairs = zip(self.table.columns, self._known, strict=True)
+        return [tuple(part.labels[place] for place in known) for part, known in pairs]
+
     def result(self, power: float | None) -> Comparison:
         """All of it."""
-        by, of = self.table.columns
-        kept = [
-            tuple(part.labels[place] for place in known)
-            for part, known in zip((by, of), self._known, strict=True)
-        ]
+        (by, of), (groups, labels) = self.table.columns, self._labels
         gone = [
             f"{part.name}={label}"
-            for part, labels in zip((by, of), kept, strict=True)
+            for part, kept in zip((by, of), self._labels, strict=True)
             for label in part.labels
-            if label not in labels
+            if label not in kept
         ]
         means = is_number(of)
-        values, found, covariance = self._means() if means else self._shares(kept[1])
-        named = {place: f"{value}" for place, value in enumerate(values)}
-        z = NormalDist().inv_cdf((1 + self.level) / 2)
-        groups, stated = kept[0], np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
+        values, found, covariance = self._means() if means else self._shares(labels)
+        stated = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
         answers = [Answer(*each) for each in zip(found.ravel().tolist(), stated, strict=True)]
-        across = [
-            (place, first, second)
-            for place in range(len(values))
-            for first, second in combinations(range(len(groups)), 2)
-        ]
-        made = []
-        for place, first, second in across:
-            pair = [first * len(values) + place, second * len(values) + place]
-            inner = covariance[np.ix_(pair, pair)]
-            a, b = found.ravel()[pair]
-            error = math.sqrt(max(inner[0, 0] + inner[1, 1] - 2 * inner[0, 1], 0.0))
-            p = 2 * float(ndtr(-abs(a - b) / error)) if error else float(a == b)
-            ratios: tuple[Any, ...] = ()
-            if not means:
-                odds = self._odds(first, second, kept[1].index(values[place]), z)
-                ratios = (a / b if b > 0 else None, fieller(a, b, inner, z), *odds)
-            names = (groups[first], groups[second])
-            made.append((names, named[place], Answer(float(a - b), error), p, ratios))
-        adjusted = holm([each[3] for each in made])
-        differences = tuple(
-            Difference(*each[:4], each_adjusted, *each[4])
-            for each, each_adjusted in zip(made, adjusted, strict=True)
-        )
-        people = self._cells @ np.kron(np.eye(len(groups)), np.ones((len(kept[1]), 1)))
+        people = self._cells @ np.kron(np.eye(len(groups)), np.ones((len(labels), 1)))
         step = len(values)
         return Comparison(
             by.name,
@@ -561,12 +538,42 @@ class _Compared:
             means,
             self._independence,
             tuple(self._trends(values)),
-            differences,
+            self._differences(values, found, covariance, means),
             self.table,
             self.level,
             power,
             (listing(gone),) if gone else (),
         )
+
+    def _differences(
+        self, values: Sequence[str], found: Floats, covariance: Floats, means: bool
+    ) -> tuple[Difference, ...]:
+        """Every two groups, value by value."""
+        groups, z = self._labels[0], NormalDist().inv_cdf((1 + self.level) / 2)
+        made = []
+        for place, value in enumerate(values):
+            for first, second in combinations(range(len(groups)), 2):
+                pair = [each * len(values) + place for each in (first, second)]
+                inner, (a, b) = covariance[np.ix_(pair, pair)], found.ravel()[pair]
+                error = math.sqrt(max(inner[0, 0] + inner[1, 1] - 2 * inner[0, 1], 0.0))
+                p = 2 * float(ndtr(-abs(a - b) / error)) if error else float(a == b)
+                between = Difference(
+                    (groups[first], groups[second]), value, Answer(float(a - b), error), p, p
+                )
+                if not means:
+                    odds, ends = self._odds(first, second, self._labels[1].index(value), z)
+                    ratio = float(a / b) if b > 0 else None
+                    between = replace(
+                        between,
+                        ratio=ratio,
+                        ratio_ends=fieller(a, b, inner, z),
+                        odds_ratio=odds,
+                        odds_ends=ends,
+                    )
+                made.append(between)
+        adjusted = holm([each.p for each in made])
+        pairs = zip(made, adjusted, strict=True)
+        return tuple(replace(each, p_adjusted=p) for each, p in pairs)
 
     def _shares(self, labels: Sequence[str]) -> tuple[Sequence[str], Floats, Floats]:
         """The share of each value in each group, of a yes/no the yes alone."""

@@ -77,9 +77,9 @@ FAMILIES = {
 
 
 @dataclass(frozen=True, eq=False)
-class Design:
-    """The columns of a regression over the cells of a crosstab: X, the names of its columns, and
-    the columns of each term.
+class ModelMatrix:
+    """The columns X of a regression over the cells of a crosstab, their names, and the columns of
+    each term.
     """
 
     matrix: Floats  # (cells, coefficients)
@@ -89,7 +89,7 @@ class Design:
     numbers: tuple[str, ...]  # the columns that are taken as numbers
 
     @classmethod
-    def of(cls, formula: Formula, table: Crosstab, chosen: Mapping[str, str]) -> Design:
+    def of(cls, formula: Formula, table: Crosstab, chosen: Mapping[str, str]) -> ModelMatrix:
         """Contrasts of each value with the reference, numbers as they are, products of both."""
         references = _references(formula, table, chosen)
         columns, names = [np.ones(len(table.value))], [INTERCEPT]
@@ -259,7 +259,7 @@ def _is_definite(hessian: Floats) -> bool:
 
 
 def check_told(
-    design: Design, found: Solution, counts: Floats, table: Crosstab, family: Family
+    design: ModelMatrix, found: Solution, counts: Floats, table: Crosstab, family: Family
 ) -> None:
     """Refuse coefficients where some direction of H lies within its noise of 0, as it does near
     separation, for a value that hardly anybody has, and where there are more of them than the
@@ -299,7 +299,7 @@ class Regression(Result):
     family: str
     response: str
     event: str | None
-    design: Design
+    design: ModelMatrix
     value: Floats  # (coefficients,)
     moves: tuple[Answer, ...]  # each coefficient about its value: its error and interval
     covariance: Floats  # (coefficients, coefficients)
@@ -542,7 +542,7 @@ def regress(
         source.domain.axis(name)  # a name that nothing has is refused here
     table = Crosstab.of(source, asked.names, rows_fixed, tell)
     called, event, response = _response(asked, table, family, chosen)
-    design, kind = Design.of(asked, table, chosen), FAMILIES[called]
+    design, kind = ModelMatrix.of(asked, table, chosen), FAMILIES[called]
     found = solve(design.matrix, response, table.value, table.rows, kind)
     if found is None:
         raise EstimationError(
