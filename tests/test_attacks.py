@@ -17,12 +17,13 @@ from sfumato.audit import Audit, audit_release
 from sfumato.audit.breaches import breaches
 from sfumato.audit.paired import Paired
 from sfumato.bits import Bits
-from sfumato.domain import Category, Domain, Items
+from sfumato.domain import Category, Domain, Items, Numeric
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
 from sfumato.mechanisms.matrix import UserMatrix
 from sfumato.mechanisms.retention import Retention
+from sfumato.mechanisms.square_wave import SquareWave
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
 from sfumato.table import Table, perturb_table
@@ -231,3 +232,13 @@ def test_breaches_raise_no_false_alarm_at_their_own_bound() -> None:
         release = perturb_table(truth, mechanism, seeded(seed), keep_order=True)
         beyond += breaches(Paired.of(release, truth), 0.05, 0.5, false_alarm=0.05).violated
     assert beyond <= stats.binom.ppf(1 - 1e-6, 60, 0.05)
+
+
+def test_a_number_of_half_a_million_values_is_audited_without_a_table_of_them() -> None:
+    numbers = np.random.default_rng(0).integers(0, 500_001, 400).astype(np.uint32)
+    truth = Table(Domain((Numeric("cost", 0, 500_000),)), (numbers,))
+    mechanism = SquareWave.promising(Guarantee(19), truth.domain)
+    release = perturb_table(truth, mechanism, seeded(2), keep_order=True)
+    found = audit_release(release, truth, rng=seeded(4)).amplification
+    assert found is not None and not found.violated
+    assert 2 < found.lower_bound <= 19

@@ -21,7 +21,7 @@ from sfumato.audit.limits import CHOSEN, DRAWS, FEW_CELLS, FEW_RECORDS, MOST_BIT
 from sfumato.audit.paired import Paired, judged_cells, reports_baskets
 from sfumato.audit.reported_baskets import held
 from sfumato.bits import Bits
-from sfumato.domain import Columns, Domain, Items, as_bits
+from sfumato.domain import Attribute, Cells, Columns, Domain, Items, Numeric, as_bits
 from sfumato.errors import Unanswerable
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.bitflip import as_baskets, reported_items
@@ -281,10 +281,14 @@ class Contrast:
         """What tells two records apart best: how much likelier a report is under one than the
         other.
         """
-        cells = [attribute.cells() for attribute in self.mechanism.domain.private]
-        codes = zip(*map(self._private, self.records), strict=True)
+        codes = [
+            np.array([int(np.asarray(code)[0]) for code in pair])
+            for pair in zip(*map(self._private, self.records), strict=True)
+        ]
+        private = self.mechanism.domain.private
+        cells = [_told_apart(each, pair) for each, pair in zip(private, codes, strict=True)]
         within = [
-            np.eye(part.size)[[int(np.asarray(code)[0]) for code in pair]]
+            (part.assign(pair)[:, None] == np.arange(part.size)).astype(np.float64)
             for part, pair in zip(cells, codes, strict=True)
         ]
         try:
@@ -347,3 +351,13 @@ def _spoken_for(mechanism: Mechanism, reports: Columns, attribute: Items, items:
             continue
         found += logs[:, 1] > logs[:, 0]
     return found
+
+
+def _told_apart(attribute: Attribute, codes: NDArray[np.int64]) -> Cells:
+    """Every value a cell of its own; of a number with very many only these."""
+    if not isinstance(attribute, Numeric) or attribute.size <= FEW_RECORDS:
+        return attribute.cells()
+    starts = np.unique([0, *codes, *(codes + 1)])
+    starts = starts[starts < attribute.size]
+    places = np.arange(len(starts))
+    return Cells(attribute, tuple(map(str, places)), places, starts)
