@@ -93,6 +93,20 @@ def test_the_evidence_of_every_mechanism(example: Example, copies: int) -> None:
 
 
 @every_example
+def test_a_count_and_that_of_everyone_else_add_up(example: Example) -> None:
+    """How many people there are is known, so both err alike; and no interval leaves them."""
+    rng = np.random.default_rng(2)
+    for estimate in estimates(example):
+        inside = rng.random(estimate.value.shape) < 0.5
+        some, others = estimate.dot(inside), estimate.dot(~inside)
+        assert some.value + others.value == pytest.approx(ROWS)
+        assert some.stderr == pytest.approx(others.stderr, abs=1e-4)
+        for answer in (some, others):
+            low, high = answer.interval(0.99)
+            assert 0 <= low <= high <= ROWS
+
+
+@every_example
 def test_merged_evidence_is_the_sum_over_its_cells(example: Example) -> None:
     """By the mechanism's own coarser channel where it has one, and by summing fine cells."""
     for estimate in estimates(example):

@@ -359,6 +359,18 @@ def people_in(channel: Channel, counts: Counts) -> float:
     return float((counts * _once(channel)).sum())
 
 
+def people_by(channel: Channel, counts: Counts, axes: Sequence[int]) -> Counts:
+    """How many reports show each cell of axes that are reported as they are, each once."""
+    once = np.broadcast_to(_once(channel), channel.outputs)
+    shape, seen = tuple(channel.inputs[axis] for axis in axes), once != 0
+    place = np.zeros(np.count_nonzero(seen), np.intp)
+    for axis, size in zip(axes, shape, strict=True):
+        codes = shown_at(channel, axis, np.arange(float(size)))[seen] / once[seen]
+        place = place * size + np.rint(codes).astype(np.intp)
+    people = np.bincount(place, (counts * once)[seen], minlength=math.prod(shape))
+    return people.reshape(shape)
+
+
 def shown_at(
     channel: Channel, axis: int, weights: Counts
 ) -> Counts:  # values of an axis -> outputs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import Any
 
@@ -16,33 +16,61 @@ from sfumato.renderers.picture import estimates
 from sfumato.result import Result
 from sfumato.view import Chart, ColumnView, TableView, View
 
+Ends = tuple[float, float]  # the low and the high one
+ANYTHING: Ends = (-math.inf, math.inf)
+
+
+def reach(level: float) -> float:
+    """How many standard errors a normal interval of this level goes to either side."""
+    check_number("level", level)
+    if not 0 < level < 1:
+        raise ParameterError(f"level={level} is not between 0 and 1")
+    return NormalDist().inv_cdf((1 + level) / 2)
+
+
+def within(possible: Ends, ends: Ends) -> Ends:
+    """An interval moved into what is possible."""
+    least, most = possible
+    low, high = (min(max(end, least), most) for end in ends)
+    return low, high
+
+
+def ordered(factor: float, ends: Ends) -> Ends:
+    """Ends times a known number, the low one first."""
+    first, second = (0.0 if factor == 0 else factor * end for end in ends)
+    return (first, second) if first <= second else (second, first)
+
 
 @checked
 @dataclass(frozen=True)
 class Answer(Result):
     """A number that was estimated and its standard error; `sampling` says whether the rows count as
-    a sample themselves, `assumes` what a model supposed beyond the reports.
+    a sample themselves, `assumes` what a model supposed beyond the reports, `possible` between
+    which ends the truth lies whatever the reports are: the value may leave them, being unbiased,
+    and the interval does not.
 
     >>> [round(end, 2) for end in Answer(100.0, 10.0).interval(0.95)]
     [80.4, 119.6]
+    >>> Answer(10.0, 10.0, possible=(0.0, 1000.0)).interval(0.95)[0]
+    0.0
     """
 
     value: float
     stderr: float
     sampling: bool = False
     assumes: str | None = None
+    possible: Ends = field(default=ANYTHING, kw_only=True, compare=False)
 
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """The normal interval that covers the truth at this level."""
-        check_number("level", level)
-        if not 0 < level < 1:
-            raise ParameterError(f"level={level} is not between 0 and 1")
-        reach = NormalDist().inv_cdf((1 + level) / 2) * self.stderr
-        return self.value - reach, self.value + reach
+    def interval(self, level: float = 0.95) -> Ends:
+        """The normal interval that covers the truth at this level, as far as it is possible."""
+        half = reach(level) * self.stderr
+        return within(self.possible, (self.value - half, self.value + half))
 
     def scaled(self, factor: float) -> Answer:
         """The answer times a known number."""
-        return replace(self, value=self.value * factor, stderr=self.stderr * abs(factor))
+        ends = ordered(factor, self.possible)
+        value, stderr = self.value * factor, self.stderr * abs(factor)
+        return replace(self, value=value, stderr=stderr, possible=ends)
 
     def clip(self, low: float = 0.0, high: float = math.inf) -> float:
         """The value moved into its possible range: no longer unbiased."""

@@ -24,7 +24,7 @@ from sfumato.errors import (
     listing,
     near_miss,
 )
-from sfumato.estimation.answer import Answer
+from sfumato.estimation.answer import Answer, Ends, reach
 from sfumato.estimation.evidence import CountEvidence, Evidence
 from sfumato.estimation.likelihood import (
     MostLikely,
@@ -33,6 +33,7 @@ from sfumato.estimation.likelihood import (
     project_simplex,
 )
 from sfumato.estimation.limits import DRAWN_CELLS
+from sfumato.estimation.ratio import Parts, RatioAnswer, mediants
 from sfumato.privacy.probability import check_places
 from sfumato.renderers.frames import free_name
 from sfumato.renderers.picture import draw, estimates
@@ -79,13 +80,14 @@ class Estimate(Result):
             weights = np.broadcast_to(np.asarray(weights, dtype=np.float64), self.value.shape)
         except ValueError:
             raise _misshapen(np.asarray(weights), self.value.shape) from None
-        return self._answer(float((weights * self.value).sum()), weights, sampling)
-
-    def _answer(self, value: float, weights: NDArray[Any], sampling: bool) -> Answer:
-        """A value that moves with the counts as these weights say."""
-        sampled = sampling or self.evidence.samples
-        error = math.sqrt(max(self._variance(weights, sampling), 0.0))
-        plain = Answer(value, error, sampled, self.evidence.assumes)
+        value, error = float((weights * self.value).sum()), self._variance(weights, sampling)
+        plain = Answer(
+            value,
+            math.sqrt(max(error, 0.0)),
+            sampling or self.evidence.samples,
+            self.evidence.assumes,
+            possible=(float(self.rows * weights.min()), float(self.rows * weights.max())),
+        )
         return self.evidence.answered(plain, lambda: weights)
 
     def _variance(self, weights: NDArray[Any], sampling: bool) -> float:
@@ -163,18 +165,29 @@ class Estimate(Result):
     def ratio(
         self, numerator: NDArray[Any], denominator: NDArray[Any], *, sampling: bool = False
     ) -> Answer:
-        """The estimate of (Σ numerator·counts) / (Σ denominator·counts), with its standard error by
-        the delta method.
+        """The estimate of (Σ numerator·counts) / (Σ denominator·counts), with an interval by
+        Fieller's method; without a value where the denominator may be nothing.
         """
-        top, bottom = self.dot(numerator), self.dot(denominator)
-        if bottom.value == 0:
+        pair = [
+            np.broadcast_to(np.asarray(each, float), self.value.shape)
+            for each in (numerator, denominator)
+        ]
+        weights = np.stack(pair, axis=-1)
+        top, bottom = (float((each * self.value).sum()) for each in pair)
+        if bottom == 0:
             raise EstimationError("this ratio has an estimated denominator of 0")
-        value = top.value / bottom.value
-        slope = (
-            np.asarray(numerator, dtype=float) - value * np.asarray(denominator, dtype=float)
-        ) / bottom.value
-        slope = np.broadcast_to(slope, self.value.shape)
-        return self._answer(value, slope, sampling)
+        matrix = self.covariance_matrix(weights)
+        if sampling and not self.evidence.samples:
+            sums = np.array([top, bottom])
+            flat, value = weights.reshape(-1, 2), self.value.ravel()
+            matrix = matrix + flat.T @ (flat * value[:, None]) - np.outer(sums, sums) / self.rows
+        parts = Parts(top, bottom, matrix[0, 0], matrix[0, 1], matrix[1, 1])
+        found = RatioAnswer.of(parts, mediants(*pair))
+        sampled = sampling or self.evidence.samples
+        found = replace(found, sampling=sampled, assumes=self.evidence.assumes)
+        if not math.isfinite(found.value):
+            return found
+        return self.evidence.answered(found, lambda: (pair[0] - found.value * pair[1]) / bottom)
 
     def share(self, *, sampling: bool = False, **values: Any) -> Answer:
         """The share of all rows with these values."""
@@ -213,6 +226,7 @@ class Estimate(Result):
             self.stderr.ravel().tolist(),
             level=0.95,
             counts=True,
+            ends=self._ends(),
             field=COUNT_COLUMNS,
             kind="double",
         )
@@ -225,6 +239,12 @@ class Estimate(Result):
             columns.append(ColumnView(part.name, labels, field=name, kind="string"))
         charts = (self._chart(),) if self.value.size <= DRAWN_CELLS else ()
         return View(repr(self), charts=charts, tables=(TableView([*columns, counts]),))
+
+    def _ends(self) -> list[Ends]:
+        """The interval of each cell: between nobody and everyone."""
+        half = reach(0.95) * self.stderr
+        low, high = (np.clip(self.value + d, 0.0, self.rows).ravel() for d in (-half, half))
+        return [*zip(low.tolist(), high.tolist(), strict=True)]
 
     def _chart(self, truth: Any = None) -> Chart:
         labels = [", ".join(labels) for labels in product(*(part.labels for part in self.cells))]

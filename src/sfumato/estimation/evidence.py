@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from sfumato.channels.channel import (
     scatter,
 )
 from sfumato.channels.limits import ENTRIES
-from sfumato.channels.product import people_in, shown_at
+from sfumato.channels.product import people_by, people_in, shown_at
 from sfumato.domain import Cells, gathered, spread
 from sfumato.errors import Unanswerable
 from sfumato.estimation.answer import Answer
@@ -34,6 +34,7 @@ from sfumato.observation import Observation
 # Σ counts·first·second of n pairs, or of each of the first with each of the second.
 Product = Callable[[NDArray[Any], NDArray[Any], NDArray[Any]], NDArray[Any]]
 NEGLIGIBLE = 1e-9  # variances below this × people × max w² count as 0
+FAR = 5.0  # standard errors beyond the possible that chance does not explain: once in 3 million
 
 
 def _flat(table: NDArray[Any], batch: int = 0) -> NDArray[Any]:  # (cells, n), or (cells, 1)
@@ -134,6 +135,14 @@ def _one_by_one(evidence: Evidence) -> NDArray[Any]:  # shape of the cells
     return np.array(found).reshape(shape)
 
 
+class _Total(NamedTuple):
+    """How the estimate of everyone goes with that of each cell."""
+
+    covariances: NDArray[Any]  # C1, shape of the cells
+    variance: NDArray[Any]  # 1ᵀC1, of each value of the axes that are reported as they are
+    shares: NDArray[Any]  # C1 / 1ᵀC1
+
+
 @dataclass(frozen=True, eq=False)
 class CountEvidence(Evidence):
     """Reports counted cell by cell, undone through their channel.
@@ -141,8 +150,12 @@ class CountEvidence(Evidence):
     With g = A⁻ᵀw, the estimate of w·x is g·y, with variance Σ_v ŷ_v g_v² - Σ_u x̂_u (Aᵀg)_u² (rows
     held fixed); ŷ is y, or what the channel expects where few were counted. Unbiasedness is Aᵀg =
     w; where a law was estimated from the same reports, g includes how the estimate moves with that
-    law, and Aᵀg is computed. If the variance is 0 or below, the smallest variance that any truth
-    could have is used instead.
+    law, and Aᵀg is computed. If the variance is 0 or below, or so small that the estimate could not
+    be where it is, it is at least the smallest that any truth has.
+
+    How many people there are is known: where estimates x of all cells, with covariance C, do not
+    add up to N by themselves, they are x + C1(1ᵀC1)⁻¹(N - 1ᵀx), by least squares under that
+    constraint, so a count and that of everyone else add up.
     """
 
     counts: NDArray[Any]  # outputs of the channel
@@ -159,7 +172,49 @@ class CountEvidence(Evidence):
 
     @cached_property
     def estimated(self) -> NDArray[Any]:
+        if self._total is None:
+            return self._solved
+        missed = self._alike - self._solved.sum(axis=self._noisy, keepdims=True)
+        return self._solved + self._total.shares * missed
+
+    @cached_property
+    def _solved(self) -> NDArray[Any]:
+        """The estimate as the tally alone gives it."""
         return np.asarray(self.settled.solve(self.counts))
+
+    @cached_property
+    def _total(self) -> _Total | None:
+        """How the estimate of everyone, among those with the same values of the axes that are
+        reported as they are, goes with each cell; None where that is their number itself.
+        """
+        if self.settled.inputs == self.settled.outputs and not self.settled.repeats:
+            return None
+        influence = self._influences(np.ones((*self.settled.inputs, 1)))[..., 0]
+        if not self.settled.repeats:
+            if np.allclose(influence, 1.0, atol=NEGLIGIBLE):
+                return None
+            seen = self._variance_tally * influence
+        elif math.prod(self.settled.outputs) ** 2 <= ENTRIES:
+            moments = self.settled.moments(self._solved)[..., 0]
+            seen = (moments @ influence.ravel()).reshape(self.settled.outputs)
+        else:  # for want of memory, as if bits of one report did not go together
+            seen = self.settled.apply(self._solved) * influence
+        with_total = self.settled.solve(seen) - self._solved
+        if self.settled.repeats:
+            with_total = with_total + self._excess
+        variance = with_total.sum(axis=self._noisy, keepdims=True)
+        known = variance > NEGLIGIBLE * self._people
+        shares = np.divide(with_total, variance, out=np.zeros_like(with_total), where=known)
+        return _Total(with_total, variance, shares)
+
+    def _balanced(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*cells, n) -> (*cells, n)
+        """The weights by which the tally's own estimates give that of the balanced ones, but for a
+        known number.
+        """
+        if self._total is None:
+            return weights
+        shares = self._total.shares[..., None]
+        return np.asarray(weights - (shares * weights).sum(axis=self._noisy, keepdims=True))
 
     @cached_property
     def _people(self) -> float:
@@ -174,7 +229,7 @@ class CountEvidence(Evidence):
     @cached_property
     def _variance_truths(self) -> NDArray[Any]:
         """The true counts that go with them."""
-        return np.asarray(self.settled.variance_truths(self.estimated))
+        return np.asarray(self.settled.variance_truths(self._solved))
 
     @cached_property
     def cell_variances(self) -> NDArray[Any]:
@@ -182,8 +237,12 @@ class CountEvidence(Evidence):
             return _one_by_one(self)
         # The same in closed form: (A⁻¹)² ŷ, entry by entry, less Aᵀg = w.
         found = self.settled.inverse_squared(self._variance_tally) - self._variance_truths
+        if self._total is not None:
+            joint, variance, shares = self._total
+            found = found - 2 * shares * joint + shares**2 * variance
         peopled = np.broadcast_to(self._alike > 0, found.shape)  # else nobody is known to be there
-        lost = np.flatnonzero((found <= NEGLIGIBLE * self._people) & peopled)
+        beyond = np.maximum(-self.estimated, self.estimated - self._people)
+        lost = np.flatnonzero((found <= self._doubted(beyond, 1.0)) & peopled)
         return self._floored(found, lost, lambda some: _units(found.shape, some))
 
     def covariances(
@@ -215,8 +274,11 @@ class CountEvidence(Evidence):
         read off the reports, so where few people were asked on average only; and where reports are
         counted several times gᵀ E[tally tallyᵀ] h in place of the first.
         """
+        alike = first is second
+        second = self._balanced(second)
+        first = second if alike else self._balanced(first)
         left = self._influences(first)
-        right = left if first is second else self._influences(second)
+        right = left if alike else self._influences(second)
         if not self.settled.repeats:
             weights = [(first, left), (second, right)]
             expected = [w if self._known_laws else self.settled.adjoint(g) for w, g in weights]
@@ -225,24 +287,33 @@ class CountEvidence(Evidence):
         seen = product(self._excess, first, second)
         if product is paired:
             scattered = scatter(self.settled, left, right)
-            return (_flat(self.estimated) * _flat(scattered, 1)).sum(axis=0) + seen
+            return (_flat(self._solved) * _flat(scattered, 1)).sum(axis=0) + seen
         if math.prod(self.settled.outputs) ** 2 > ENTRIES:  # one by one, for want of memory
             each = [np.broadcast_to(left[..., [n]], right.shape) for n in range(left.shape[-1])]
             rows = (scatter(self.settled, one, right) for one in each)
-            return np.array([paired(self.estimated, row, np.ones(1)) for row in rows]) + seen
+            return np.array([paired(self._solved, row, np.ones(1)) for row in rows]) + seen
         expected = [self.settled.adjoint(each) for each in (left, right)]
-        moments = self.settled.moments(self.estimated)[..., 0]
+        moments = self.settled.moments(self._solved)[..., 0]
         squares = _flat(left, 1).T @ moments @ _flat(right, 1)
-        return np.asarray(squares - crossed(self.estimated, *expected) + seen)
+        return np.asarray(squares - crossed(self._solved, *expected) + seen)
 
     def _reached(self, found: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:  # (n,)
         """The variances of n weighted sums, none of them lost to rounding."""
-        reach = max(float(weights.max(initial=0)), -float(weights.min(initial=0)))
-        if self.exact or (found > NEGLIGIBLE * self._people * reach**2).all():  # mostly
+        if self.exact:
             return found
-        largest = _flat(weights**2, 1).max(axis=0, initial=0)
-        lost = np.flatnonzero(found <= NEGLIGIBLE * self._people * largest)
+        flat = _flat(weights, 1)
+        least, most = flat.min(axis=0, initial=0), flat.max(axis=0, initial=0)
+        sums = paired(self.estimated, weights, np.ones((1, 1)))
+        beyond = np.maximum(least * self._people - sums, sums - most * self._people)
+        lost = np.flatnonzero(found <= self._doubted(beyond, np.maximum(most, -least) ** 2))
         return self._floored(found, lost, lambda some: weights[..., some])
+
+    def _doubted(self, beyond: NDArray[Any], squares: NDArray[Any] | float) -> NDArray[Any]:
+        """Up to which variance an estimate is not believed that lies so far beyond what is
+        possible: what is next to nothing, and what leaves it FAR errors outside.
+        """
+        outside = (np.maximum(beyond, 0.0) / FAR) ** 2
+        return np.maximum(outside, NEGLIGIBLE * self._people * squares)
 
     def _floored(
         self,
@@ -250,7 +321,7 @@ class CountEvidence(Evidence):
         lost: NDArray[np.intp],
         weights: Callable[[NDArray[np.intp]], NDArray[Any]],
     ) -> NDArray[Any]:
-        """Variances, those that came out as nothing as the least that any truth has: of
+        """Variances, those that are not believed at least as large as any truth has them: of
         Σ_u x_u·scatter_u, the truth that scatters least for everyone.
         """
         if self.exact or not len(lost):
@@ -258,27 +329,31 @@ class CountEvidence(Evidence):
         found = np.array(found)
         step = max(1, ENTRIES // max(self.estimated.size, 1))
         for some in np.split(lost, range(step, len(lost), step)):
-            given = weights(some)
+            given = self._balanced(weights(some))
             influence = self._influences(given)
             scattered = np.asarray(scatter(self.settled, influence, influence))
             largest = _flat(given**2, 1).max(axis=0, initial=0)
             scattered[scattered <= NEGLIGIBLE * largest] = 0  # by rounding
             least = scattered.min(axis=self._noisy, keepdims=True)
-            found.ravel()[some] = _flat(self._alike[..., None] * least, 1).sum(axis=0)
+            floor = _flat(self._alike[..., None] * least, 1).sum(axis=0)
+            found.ravel()[some] = np.maximum(found.ravel()[some], floor)
         return found
 
     @cached_property
     def _noisy(self) -> tuple[int, ...]:
         """The axes that are not reported as they are."""
         known = exact_axes(self.channel)
-        return tuple(axis for axis in range(self.estimated.ndim) if axis not in known)
+        return tuple(axis for axis in range(len(self.channel.inputs)) if axis not in known)
 
     @cached_property
     def _alike(self) -> NDArray[Any]:
         """How many people there are with each value of the axes that are reported as they are."""
-        if len(self._noisy) == self.estimated.ndim:
-            return np.full((1,) * self.estimated.ndim, self._people)
-        return np.maximum(self.estimated.sum(axis=self._noisy, keepdims=True), 0.0)
+        if len(self._noisy) == len(self.channel.inputs):
+            return np.full((1,) * len(self.channel.inputs), self._people)
+        if self._total is None:
+            return np.maximum(self._solved.sum(axis=self._noisy, keepdims=True), 0.0)
+        people = people_by(self.settled, self.counts, exact_axes(self.channel))
+        return np.expand_dims(people, self._noisy)
 
     @cached_property
     def _excess(self) -> NDArray[Any]:
@@ -287,7 +362,7 @@ class CountEvidence(Evidence):
         Where reports are counted several times, what bits of different values say together was not
         counted and comes from the channel; what one cell's own bits say was, and its mean is 0.
         """
-        expected = self.settled.apply(self.estimated)
+        expected = self.settled.apply(self._solved)
         return np.asarray(self.settled.inverse_squared(self.counts - expected))
 
     @property

@@ -186,7 +186,20 @@ class Moments:
                 matrix[i, j] = matrix[j, i] = (
                     raw - (_times(expected[i], expected[j]) * totals).sum()
                 )
+        found = np.maximum(np.diagonal(matrix), [self._least_variance(g) for g in influence])
+        np.fill_diagonal(matrix, found)
         return matrix / self.copies**2
+
+    def _least_variance(self, influence: NDArray[Any]) -> float:
+        """The least variance that any truth has: whatever it is, the number is replaced with
+        1-κ, and what is drawn scatters as its law does.
+        """
+        if self._keep == 1:
+            return 0.0
+        mean = (influence * self._law[:, : POWERS + 1]).sum(axis=(-2, -1))
+        square = (_times(influence, influence) * self._law).sum(axis=(-2, -1))
+        people = float(self.sums[..., 0].sum())
+        return float(people * (1 - self._keep) * np.maximum(square - mean**2, 0.0).min())
 
     def _influence(
         self, weights: NDArray[Any]

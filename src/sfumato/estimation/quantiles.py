@@ -335,4 +335,4 @@ def _answer(attribute: Numeric, wanted: Wanted, search: Search) -> Answer:
     ]
     middle = (spans[MIDDLE].first + spans[MIDDLE].last) // 2
     inside = min(max(middle, spans[LOWEST].first), spans[HIGHEST].last)
-    return UnevenAnswer.between(number(inside), ends, attribute.min, number(attribute.size - 1))
+    return UnevenAnswer.between(number(inside), ends, (attribute.min, number(attribute.size - 1)))

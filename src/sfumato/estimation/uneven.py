@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import ParameterError
-from sfumato.estimation.answer import Answer
+from sfumato.estimation.answer import ANYTHING, Answer, Ends, ordered, reach, within
 
 LEVELS = (0.9, 0.95, 0.99)  # for which ends are computed; those of others lie between them
 DRAWS = 4000  # of a computation that is no line
@@ -22,7 +21,7 @@ REACHES = tuple(NormalDist().inv_cdf((1 + level) / 2) for level in LEVELS)
 
 @dataclass(frozen=True)
 class UnevenAnswer(Answer):
-    """An answer with its own interval: the ends at a few levels, and the range that nothing leaves.
+    """An answer with its own interval: the ends at a few levels.
 
     The standard error is the longer arm of the 95 % interval over 1.96, so that whoever takes it
     for that of any other answer covers at least as much.
@@ -31,35 +30,29 @@ class UnevenAnswer(Answer):
     (3, 9)
     """
 
-    ends: tuple[tuple[float, float], ...] = ()  # one pair for each of LEVELS
-    least: float = -math.inf
-    most: float = math.inf
+    ends: tuple[Ends, ...] = ()  # one pair for each of LEVELS
 
     @classmethod
     def between(
         cls,
         value: float,
-        ends: list[tuple[float, float]],
-        least: float = -math.inf,
-        most: float = math.inf,
+        ends: list[Ends],
+        possible: Ends = ANYTHING,
     ) -> UnevenAnswer:
         """The answer with these ends, moved into the possible range."""
-        kept = tuple((max(low, least), min(high, most)) for low, high in ends)
+        kept = tuple(within(possible, each) for each in ends)
         low, high = kept[LEVELS.index(0.95)]
         stderr = max(high - value, value - low) / REACHES[LEVELS.index(0.95)]
-        return cls(value, stderr, ends=kept, least=least, most=most)
+        return cls(value, stderr, ends=kept, possible=possible)
 
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
+    def interval(self, level: float = 0.95) -> Ends:
         """The interval that covers the truth at this level: as computed, or on the line between
         the two computed ones around it.
         """
-        if not 0 < level < 1:
-            raise ParameterError(f"level={level} is not between 0 and 1")
         if level in LEVELS:
             return self.ends[LEVELS.index(level)]
-        reach = NormalDist().inv_cdf((1 + level) / 2)
-        low, high = (self._end(reach, side) for side in (0, 1))
-        return max(low, self.least), min(high, self.most)
+        far = reach(level)
+        return within(self.possible, (self._end(far, 0), self._end(far, 1)))
 
     def _end(self, reach: float, side: int) -> float:
         known = [(0.0, self.value)]
@@ -73,10 +66,11 @@ class UnevenAnswer(Answer):
 
     def scaled(self, factor: float) -> UnevenAnswer:
         """The answer times a known number."""
-        ends = tuple(_ordered(factor * low, factor * high) for low, high in self.ends)
-        least, most = _ordered(factor * self.least, factor * self.most)
-        plain = replace(self, value=self.value * factor, stderr=self.stderr * abs(factor))
-        return replace(plain, ends=ends, least=least, most=most)
+        ends = tuple(ordered(factor, each) for each in self.ends)
+        value, stderr = self.value * factor, self.stderr * abs(factor)
+        return replace(
+            self, value=value, stderr=stderr, ends=ends, possible=ordered(factor, self.possible)
+        )
 
     def __repr__(self) -> str:
         return super().__repr__()
@@ -92,16 +86,14 @@ def root(radicand: Answer) -> UnevenAnswer:
     value = max(radicand.value, 0.0)
     arms = [reach * radicand.stderr for reach in REACHES]
     roots = [(math.sqrt(max(radicand.value - arm, 0.0)), math.sqrt(value + arm)) for arm in arms]
-    return UnevenAnswer.between(math.sqrt(value), roots, 0.0)
+    return UnevenAnswer.between(math.sqrt(value), roots, (0.0, math.inf))
 
 
-def from_draws(
-    value: float, draws: NDArray[Any], ends: tuple[float, float] | None = None
-) -> UnevenAnswer:
+def from_draws(value: float, draws: NDArray[Any], possible: Ends = ANYTHING) -> UnevenAnswer:
     """The answer whose interval is where this share of the draws lies; draws without a value may be
     anything, so that they count at both ends.
     """
-    least, most = (-math.inf, math.inf) if ends is None else ends
+    least, most = possible
     known = np.sort(draws[np.isfinite(draws)])
     lost = len(draws) - len(known)
     row = np.concatenate([np.full(lost // 2, -np.inf), known, np.full(lost - lost // 2, np.inf)])
@@ -111,7 +103,7 @@ def from_draws(
         found.append((float(row[math.floor(reach)]), float(row[math.ceil(len(row) - 1 - reach)])))
     if not math.isfinite(value):
         value = float(np.median(known)) if len(known) else math.nan
-    return UnevenAnswer.between(min(max(value, least), most), found, least, most)
+    return UnevenAnswer.between(min(max(value, least), most), found, possible)
 
 
 def normal_draws(mean: NDArray[Any], covariance: NDArray[Any]) -> NDArray[Any]:  # (DRAWS, n)
@@ -128,7 +120,3 @@ def normal_draws(mean: NDArray[Any], covariance: NDArray[Any]) -> NDArray[Any]: 
     points = ndtri((0.5 + np.outer(np.arange(1, DRAWS + 1), steps)) % 1)
     values, vectors = np.linalg.eigh(covariance)
     return mean + points @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
-
-
-def _ordered(first: float, second: float) -> tuple[float, float]:
-    return (first, second) if first <= second else (second, first)

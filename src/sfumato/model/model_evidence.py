@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sfumato.domain import Cells, gathered
 from sfumato.errors import Unanswerable
-from sfumato.estimation.answer import Answer
+from sfumato.estimation.answer import Answer, ordered
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import Evidence, Product, paired
 from sfumato.estimation.likelihood import clip_and_scale
@@ -204,7 +204,6 @@ class ModelAnswer(Answer):
 
     reports: Answer = field(kw_only=True)
     model: Answer = field(kw_only=True)
-    possible: tuple[float, float] = (-math.inf, math.inf)
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """The interval that covers the truth at this level."""
@@ -220,14 +219,13 @@ class ModelAnswer(Answer):
 
     def scaled(self, factor: float) -> ModelAnswer:
         """The answer times a known number."""
-        ends = sorted(factor * end for end in self.possible)
         return replace(
             self,
             value=self.value * factor,
             stderr=self.stderr * abs(factor),
             reports=self.reports.scaled(factor),
             model=self.model.scaled(factor),
-            possible=(ends[0], ends[1]),
+            possible=ordered(factor, self.possible),
         )
 
 
@@ -294,9 +292,6 @@ class TranslatedEvidence(Evidence):
             for each in (self.direct, self.model)
         )
         error = math.sqrt(float(self.model.variances(moved[..., None])[0]))
-        people, counted = float(self.estimated.sum()), float((moved * self.estimated).sum())
-        sums = math.isclose(counted, plain.value, rel_tol=1e-9, abs_tol=1e-9)
-        ends = (people * moved.min(), people * moved.max()) if sums else (-math.inf, math.inf)
         found = ModelAnswer(
             plain.value,
             plain.stderr,
@@ -304,7 +299,7 @@ class TranslatedEvidence(Evidence):
             plain.assumes,
             reports=Answer(alone, plain.stderr),
             model=Answer(model, error),
-            possible=(float(ends[0]), float(ends[1])),
+            possible=plain.possible,
         )
         low, high = found.interval()  # where the possible ends it, so does the error
         return replace(found, stderr=(high - low) / (2 * NormalDist().inv_cdf(0.975)))

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.domain import Axis, Numeric
-from sfumato.estimation.answer import Answer
+from sfumato.estimation.answer import ANYTHING, Answer, Ends, reach
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.moments import PowerSums
+from sfumato.estimation.ratio import Parts, RatioAnswer, mediants
 from sfumato.estimation.uneven import from_draws, normal_draws, root
 from sfumato.mine.cube.cuts import Grid
 from sfumato.mine.cube.numbers import Terms
@@ -33,8 +34,10 @@ class Quantity:
     """A value and its derivative by each of the linear estimates it was made of (the delta method,
     carried along); or, where the estimates were drawn again, an array of values without.
 
-    `bends` says that a root was taken on the way, where the derivatives say little. `root` is the
-    radicand of a quantity that is itself a root and no more, `ends` are limits that it has.
+    `linear` says that it is linear in the estimates, `over` of which two such it is the quotient,
+    `below` what was divided by on the way. `bends` says that a root was taken, where the
+    derivatives say little; `root` is the radicand of a quantity that is itself a root and no more,
+    `ends` are limits that it has.
 
     >>> ratio = Quantity(6.0, {0: 1.0}) / Quantity(3.0, {1: 1.0})
     >>> ratio.value, ratio.slopes
@@ -45,24 +48,50 @@ class Quantity:
     slopes: Mapping[int, float] = field(default_factory=dict)
     bends: bool = False
     root: Quantity | None = None
-    ends: tuple[float, float] | None = None
+    ends: Ends = ANYTHING
+    linear: bool = True
+    over: tuple[Quantity, Quantity] | None = None
+    below: tuple[Quantity, ...] = ()
 
-    def _joined(self, other: Quantity, value: Any, mine: float, theirs: float) -> Quantity:
+    def _joined(
+        self, other: Quantity, value: Any, mine: float, theirs: float, linear: bool = False
+    ) -> Quantity:
         slopes = {name: mine * slope for name, slope in self.slopes.items()}
         for name, slope in other.slopes.items():
             slopes[name] = slopes.get(name, 0.0) + theirs * slope
-        return Quantity(value, slopes, self.bends or other.bends)
+        below = (*self.below, *other.below)
+        linear = linear and self.linear and other.linear
+        return Quantity(value, slopes, self.bends or other.bends, linear=linear, below=below)
+
+    @property
+    def known(self) -> bool:
+        """Whether it is a number that no estimate moves."""
+        return not self.slopes and np.ndim(self.value) == 0
 
     def __add__(self, other: Quantity) -> Quantity:
-        return self._joined(other, self.value + other.value, 1.0, 1.0)
+        return self._summed(other, 1.0)
 
     def __sub__(self, other: Quantity) -> Quantity:
-        return self._joined(other, self.value - other.value, 1.0, -1.0)
+        return self._summed(other, -1.0)
+
+    def _summed(self, other: Quantity, sign: float) -> Quantity:
+        found = self._joined(other, self.value + sign * other.value, 1.0, sign, True)
+        if self.over is not None and other.known:
+            top, bottom = self.over
+            return replace(found, over=(top + bottom.scaled(sign * other.value), bottom))
+        if other.over is not None and self.known:
+            top, bottom = other.over
+            return replace(found, over=(bottom.scaled(self.value) + top.scaled(sign), bottom))
+        return found
 
     def __neg__(self) -> Quantity:
         return self.scaled(-1.0)
 
     def __mul__(self, other: Quantity) -> Quantity:
+        if other.known:
+            return self.scaled(other.value)
+        if self.known:
+            return other.scaled(self.value)
         return self._joined(other, self.value * other.value, other.value, self.value)
 
     def __truediv__(self, other: Quantity) -> Quantity:
@@ -72,8 +101,12 @@ class Quantity:
             return Quantity(self.value / below, bends=bends)
         if other.value == 0:
             return replace(NOTHING, bends=bends)
+        if other.known:
+            return self.scaled(1 / other.value)
         value = self.value / other.value
-        return self._joined(other, value, 1 / other.value, -value / other.value)
+        found = self._joined(other, value, 1 / other.value, -value / other.value)
+        over = (self, other) if self.linear and other.linear else None
+        return replace(found, over=over, below=(*found.below, other))
 
     def sqrt(self) -> Quantity:
         """The square root; of what is estimated below 0 it is 0.
@@ -88,12 +121,14 @@ class Quantity:
         root = np.sqrt(np.maximum(self.value, 0.0))
         slope = 0.5 / float(root) if root > 0 else 0.0
         slopes = {name: slope * each for name, each in self.slopes.items()}
-        return Quantity(float(root), slopes, True, None if self.bends else self)
+        return Quantity(float(root), slopes, True, None if self.bends else self, linear=False)
 
     def scaled(self, factor: float) -> Quantity:
         """The quantity times a known number."""
         slopes = {name: factor * slope for name, slope in self.slopes.items()}
-        return Quantity(self.value * factor, slopes, self.bends)
+        over = None if self.over is None else (self.over[0].scaled(factor), self.over[1])
+        value, linear = self.value * factor, self.linear
+        return Quantity(value, slopes, self.bends, linear=linear, over=over, below=self.below)
 
     def unless_zero(self) -> Quantity:
         """The quantity, and NULL where it is 0."""
@@ -196,14 +231,43 @@ class Sheet:
 
     def variance(self, quantity: Quantity) -> float:
         """The variance of a quantity, by the delta method."""
-        names = [name for name, slope in quantity.slopes.items() if slope]
-        if not names or self.exact:
-            return 0.0
-        slopes = np.array([quantity.slopes[name] for name in names])
-        return max(0.0, float(slopes @ self._covariances(names) @ slopes))
+        return max(0.0, float(self.covariance_matrix([quantity])[0, 0]))
 
-    def _covariances(self, names: Sequence[int]) -> NDArray[Any]:
-        stacked = np.stack([self.weights[name] for name in names], axis=-1)
+    def covariance_matrix(self, quantities: Sequence[Quantity]) -> NDArray[Any]:
+        """The covariances of quantities with one another, by the delta method."""
+        if self.exact or not any(any(each.slopes.values()) for each in quantities):
+            return np.zeros((len(quantities), len(quantities)))
+        return self._covariances([self.moved(each) for each in quantities])
+
+    def possible(self, quantity: Quantity) -> Ends:
+        """Between which ends a quantity lies whatever the records are, so many as there are."""
+        if quantity.over is not None:
+            top, bottom = map(self._spans, quantity.over)
+            return (
+                ANYTHING if top is None or bottom is None else mediants(top[0], bottom[0], top[1])
+            )
+        spans = self._spans(quantity) if quantity.linear and quantity.slopes else None
+        if spans is None:
+            return quantity.ends
+        return self.tables.rows * float(spans[0].min()), self.tables.rows * float(spans[1].max())
+
+    def _spans(self, quantity: Quantity) -> tuple[Weights, Weights] | None:
+        """What a record of each cell may add to a quantity, at least and at most; None where it
+        adds a square.
+        """
+        if not quantity.slopes:
+            return None
+        weights = self.moved(quantity)
+        if self.tables.moments is None:
+            return weights, weights
+        if weights[..., 2].any():
+            return None
+        ends = np.array(self.tables.range) - self.centre
+        both = weights[..., :1] + weights[..., 1:2] * ends
+        return both.min(axis=-1), both.max(axis=-1)
+
+    def _covariances(self, weights: Sequence[Weights]) -> NDArray[Any]:
+        stacked = np.stack(weights, axis=-1)
         if self.tables.moments is not None:
             return self.tables.moments.covariance_matrix(stacked, self.centre)
         assert self.tables.counts is not None
@@ -212,7 +276,7 @@ class Sheet:
     def moved(self, quantity: Quantity) -> Weights:
         """How a quantity moves with the counts."""
         parts = [slope * self.weights[name] for name, slope in quantity.slopes.items()]
-        return np.sum(parts, axis=0)
+        return np.sum(parts, axis=0) if parts else np.zeros_like(self.weights[0])
 
     @property
     def assumes(self) -> str | None:
@@ -228,9 +292,39 @@ class Sheet:
         """Whether nothing here has an error."""
         return self.tables.counts is None or self.tables.counts.evidence.exact
 
+    def answer(self, quantity: Quantity) -> Answer:
+        """A quantity with its error by the delta method, and where it is a quotient with an
+        interval by Fieller's; without a value where what it is divided by may be nothing.
+        """
+        below = quantity.below if quantity.over is None else quantity.over
+        matrix = self.covariance_matrix([quantity, *below])
+        stderr = math.sqrt(max(float(matrix[0, 0]), 0.0))
+        plain = Answer(quantity.value, stderr)
+        if not stderr or not quantity.slopes:
+            return self.noted(plain)
+        plain = self.noted(replace(plain, possible=self.possible(quantity)))
+        counts, found = self.tables.counts, plain
+        if quantity.over is not None:
+            top, bottom = quantity.over
+            parts = Parts(top.value, bottom.value, matrix[1, 1], matrix[1, 2], matrix[2, 2])
+            found = self.noted(RatioAnswer.of(parts, plain.possible))
+        elif (reach(0.95) ** 2 * np.diag(matrix)[1:] >= [each.value**2 for each in below]).any():
+            found = self.noted(Answer(NONE, NONE))
+        if counts is None or self.tables.moments is not None or not math.isfinite(found.value):
+            return found
+        own = counts.evidence.answered(plain, lambda: self.moved(quantity))
+        return found if own is plain else own
+
+    def noted(self, found: Answer) -> Answer:
+        """An answer with what was supposed on the way."""
+        counts = self.tables.counts
+        if counts is None:
+            return found
+        return replace(found, sampling=counts.evidence.samples, assumes=self.assumes)
+
     def drawn(self) -> NDArray[Any]:  # (draws, estimates)
         """The linear estimates drawn again, many times."""
-        return normal_draws(np.array(self.values), self._covariances(range(len(self.values))))
+        return normal_draws(np.array(self.values), self._covariances(self.weights))
 
     def is_nobody(self, count: Quantity) -> bool:
         """Whether a count is surely 0."""
@@ -347,22 +441,16 @@ class Sums:
         """
         sheet, quantity = self.sheet, compute(self)
         if not math.isfinite(quantity.value) and (sheet.exact or not quantity.bends):
-            found = Answer(NONE, NONE)  # NULL; where a root bends it, only if it is surely so
-        elif not sheet.tables.errors and quantity.slopes:
-            found = Answer(quantity.value, NONE)
-        elif quantity.root is not None:
+            return sheet.noted(Answer(NONE, NONE))  # NULL; where a root bends it, if surely so
+        if not sheet.tables.errors and quantity.slopes:
+            return sheet.noted(Answer(quantity.value, NONE))
+        if quantity.root is not None:
             radicand, stderr = quantity.root, math.sqrt(sheet.variance(quantity.root))
             found = root(Answer(radicand.value, stderr)) if stderr else Answer(quantity.value, 0.0)
-        elif quantity.bends and not sheet.exact:
+            return sheet.noted(found)
+        if quantity.bends and not sheet.exact:
             redrawn = Redrawn(sheet.tables, sheet.centre, draws=sheet.drawn())
             with np.errstate(all="ignore"):
                 values = np.asarray(compute(replace(self, sheet=redrawn)).value)
-            found = from_draws(quantity.value, values, quantity.ends)
-        else:
-            found = Answer(quantity.value, math.sqrt(sheet.variance(quantity)))
-        counts = sheet.tables.counts
-        if counts is None:
-            return found
-        found = replace(found, sampling=counts.evidence.samples, assumes=sheet.assumes)
-        plain = type(found) is Answer and found.stderr > 0 and sheet.tables.moments is None
-        return counts.evidence.answered(found, lambda: sheet.moved(quantity)) if plain else found
+            return sheet.noted(from_draws(quantity.value, values, quantity.ends))
+        return sheet.answer(quantity)
