@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -38,14 +39,30 @@ def fieller(parts: Parts, reach: float, possible: Ends) -> tuple[NDArray[Any], N
     with np.errstate(all="ignore"):
         square, middle = b**2 - reach**2 * bottom, a * b - reach**2 * joint
         inner = middle**2 - square * (a**2 - reach**2 * top)
-        root = np.sqrt(np.maximum(inner, 0.0))
-        ends = (middle - root) / square, (middle + root) / square
+        exact, root = (top == 0) & (bottom == 0), np.sqrt(np.maximum(inner, 0.0))
+        ends = [np.where(exact, a / b, (middle + side * root) / square) for side in (-1, 1)]
         first, second = np.minimum(*ends), np.maximum(*ends)
         below, above = least <= first, second <= most  # which of the two parts outside is possible
         low = np.where(square > 0, np.clip(first, least, most), np.where(below, least, second))
         high = np.where(square > 0, np.clip(second, least, most), np.where(above, most, first))
     known = (b > 0) & ((square > 0) | ((inner > 0) & (below != above)))
     return np.where(known, low, np.nan), np.where(known, high, np.nan)
+
+
+def lift_parts(
+    both: Any, first: Any, second: Any, covariance: Sequence[Sequence[Any]], people: float
+) -> Parts:
+    """The parts of a lift N·both / (first·second), from the covariances of the two and of both, in
+    this order; those of the product by the delta method.
+    """
+    (a, joint, with_first), (_, b, with_second), (_, _, own) = covariance
+    return Parts(
+        people * both,
+        first * second,
+        people**2 * own,
+        people * (second * with_first + first * with_second),
+        second**2 * a + first**2 * b + 2 * first * second * joint,
+    )
 
 
 def mediants(top: Any, bottom: Any, high: Any = None) -> Ends:

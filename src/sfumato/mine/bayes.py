@@ -4,6 +4,7 @@ marginals.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from sfumato.errors import ParameterError
 from sfumato.estimation.answer import Answer
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.likelihood import clip_and_scale, project_simplex
+from sfumato.estimation.ratio import Parts, RatioAnswer, lift_parts
 from sfumato.mine.classifier import Classifier, figures, mixture_posterior, share_column
 from sfumato.mine.features import Feature, Problem
 from sfumato.privacy.probability import check_count, check_places
@@ -80,6 +82,8 @@ class NaiveBayes(Classifier):
         ]
         self.shares_ = tuple(shares for shares, _ in learned)
         self.share_errors_ = tuple(errors for _, errors in learned)
+        people = float(problem.source.rows)
+        self.lift_parts_ = tuple(_lift_parts(table, people) for table in problem.tables)
         self.counts_ = tuple((table.value.T, table.stderr.T) for table in problem.tables)
 
     @property
@@ -108,13 +112,16 @@ class NaiveBayes(Classifier):
         lines = []
         for place, label in enumerate(self.classes_):
             lines.append(f"{label} ({100 * self.class_shares_[place]:.0f} %)")
-            lines += [
-                f"  {each.times.value:.2f} × {each.value}" for each in self.lifts(place, most)
-            ]
+            for each in self.lifts(place, most):
+                low, high = each.times.interval()
+                sure = "" if low == high else f" (95 %: {low:.2f} to {high:.2f})"
+                lines.append(f"  {each.times.value:.2f} × {each.value}{sure}")
         return "\n".join(lines)
 
     def lifts(self, place: int, most: int = 5) -> list[ValueLift]:
-        """The values that speak most for one class, the strongest first; rare values are left out.
+        """The values that speak most for one class, by the low end of their intervals; rare values
+        are left out, and those that may be as common among everyone, by Bonferroni's rule for as
+        many as were looked at.
 
         The place is that of the class in `classes_`.
         """
@@ -122,15 +129,22 @@ class NaiveBayes(Classifier):
         check_count("most", most, least=1)
         check_places("place", (place, place), len(self.classes_))
         found = []
-        learned = zip(self.features_, self.shares_, self.share_errors_, strict=True)
-        for feature, shares, errors in learned:
+        looked_at = sum(shares.shape[1] for shares in self.shares_)
+        learned = zip(
+            self.features_, self.shares_, self.share_errors_, self.lift_parts_, strict=True
+        )
+        for feature, shares, errors, parts in learned:
             everyone = self.class_shares_ @ shares
             for cell in np.flatnonzero(everyone >= RARE):
+                own = Parts(*(float(np.asarray(part)[cell, place]) for part in parts))
+                times = RatioAnswer.of(own, (0.0, math.inf))
+                if not times.interval(1 - 0.05 / looked_at)[0] > 1:  # nor where it is nan
+                    continue
                 share = Answer(float(shares[place, cell]), float(errors[place, cell]))
                 label = feature.cells.labels[cell]
                 value = label if feature.cells.item is not None else f"{feature.name} = {label}"
-                found.append(ValueLift(value, share.scaled(1 / float(everyone[cell])), share))
-        return sorted(found, key=lambda each: (-each.times.value, each.value))[:most]
+                found.append(ValueLift(value, times, share))
+        return sorted(found, key=lambda each: (-each.times.interval()[0], each.value))[:most]
 
     def telling(self, place: int, most: int = 5) -> list[ValueLift]:
         """The former name of `lifts`."""
@@ -212,6 +226,26 @@ class NaiveBayes(Classifier):
                 sideways=True,
             )
         )
+
+
+def _lift_parts(table: Estimate, people: float) -> Parts:  # (cells, classes) each
+    """How many times as common each value is in each class as among everyone."""
+    shape = table.value.shape
+    joint = table.cell_covariance(np.arange(table.value.size)).reshape(*shape, *shape)
+    counts, classes = table.value, table.value.sum(axis=0, keepdims=True)
+    values = counts.sum(axis=1, keepdims=True)
+    own = np.einsum("vcvc->vc", joint)
+    of_class = np.einsum("vcwc->c", joint)[None]
+    of_value = np.einsum("vcvd->v", joint)[:, None]
+    with_class, with_value = np.einsum("vcwc->vc", joint), np.einsum("vcvd->vc", joint)
+    both = np.einsum("wcvd->vc", joint)
+    covariance = (
+        (of_class, both, with_class),
+        (both, of_value, with_value),
+        (with_class, with_value, own),
+    )
+    parts = lift_parts(counts, classes, values, covariance, people)
+    return Parts(*(np.broadcast_to(part, shape) for part in parts))
 
 
 def class_distributions(

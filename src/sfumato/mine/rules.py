@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,6 +15,8 @@ from numpy.typing import NDArray
 
 from sfumato.arguments import checked
 from sfumato.errors import ParameterError, listing, near_miss
+from sfumato.estimation.answer import reach
+from sfumato.estimation.ratio import Parts, fieller, lift_parts
 from sfumato.estimation.supports.supports import Floats, Integers
 from sfumato.mine import limits
 from sfumato.mine.itemsets import Itemsets, csv_text, in_braces, lines_of, with_assumptions
@@ -84,6 +87,8 @@ METRICS: dict[str, Callable[[_Parts], Floats]] = {
     "kulczynski": lambda of: (of.both / of.antecedent + of.both / of.consequent) / 2,
 }
 
+QUOTIENTS = ("confidence", "lift")  # which have intervals of their own, by Fieller's method
+
 # How each metric moves with the supports of the antecedent, the consequent and both.
 _Gradient = tuple[Floats | float, Floats | float, Floats | float]
 _GRADIENTS: dict[str, Callable[[_Parts], _Gradient]] = {
@@ -117,6 +122,7 @@ class Rules(Result):
     consequent: Integers  # (n,): that of its "then"
     metrics: dict[str, Floats]  # mlxtend's names, each (n,)
     stderr: dict[str, Floats]  # by the metric's name; nan where a standard error is not defined
+    ends: dict[str, Floats]  # of the 95 % intervals of QUOTIENTS, (n, 2) each
 
     def __len__(self) -> int:
         return len(self.both)
@@ -149,15 +155,18 @@ class Rules(Result):
         numbers = (self.both[rows], self.antecedent[rows], self.consequent[rows])
         metrics = {name: values[rows] for name, values in self.metrics.items()}
         stderr = {name: values[rows] for name, values in self.stderr.items()}
-        return Rules(self.itemsets, *numbers, metrics, stderr)
+        ends = {name: values[rows] for name, values in self.ends.items()}
+        return Rules(self.itemsets, *numbers, metrics, stderr, ends)
 
     @checked
     def strongest(self, metric: str = "confidence") -> Rules:
-        """All rules, the surest first: by the metric less two standard errors, so that noise does
-        not lead the list.
+        """All rules, the surest first: by the low end of the interval, or the metric less two
+        standard errors, so that noise does not lead the list.
         """
         values = self.metrics[_known(metric)]
-        if metric in self.stderr:
+        if metric in self.ends:
+            values = np.nan_to_num(self.ends[metric][:, 0], nan=-np.inf)
+        elif metric in self.stderr:
             values = values - 2 * np.nan_to_num(self.stderr[metric], nan=0.0, posinf=np.inf)
         return self.take(np.argsort(-values, kind="stable"))
 
@@ -192,10 +201,11 @@ class Rules(Result):
         columns.append(ColumnView("then", [*map(", ".join, best.consequents)]))
         for name in ("support", "confidence", "lift"):
             values, errors = best.metrics[name].tolist(), best.stderr[name].tolist()
-            column = ColumnView(name, values, errors, "{:.4g}".format)
-            if name == "confidence":  # whose interval ends where it can lie
-                ends = [(max(low, 0.0), min(high, 1.0)) for low, high in column.intervals]
-                column = replace(column, counts=True, mark=1.0, ends=ends)
+            pairs = best.ends[name].tolist() if name in QUOTIENTS else None
+            ends = None if pairs is None else [(low, high) for low, high in pairs]
+            column = ColumnView(name, values, errors, "{:.4g}".format, ends=ends)
+            if name == "confidence":
+                column = replace(column, counts=True, mark=1.0)
             columns.append(column)
         open_ = ", with 95 % intervals" if self.stderr["support"].any() else ""
         caption = (
@@ -263,10 +273,15 @@ class Rules(Result):
         values = {name: self.metrics[name] for name in shown} | self.true
         numbers = [values, {name: self.stderr[name] for name in shown}]
         sides = zip(self.antecedents, self.consequents, strict=True)
-        lines = []
+        lines: list[dict[str, Any]] = []
         for (ifs, thens), *parts in zip(sides, *map(lines_of, numbers), strict=True):
             own, errors = ({name: json_number(x) for name, x in part.items()} for part in parts)
             lines.append({"if": list(ifs), "then": list(thens), **own, "stderr": errors})
+        for place, line in enumerate(lines):
+            line["interval"] = {
+                name: [json_number(end) for end in values[place].tolist()]
+                for name, values in self.ends.items()
+            }
         return with_assumptions(lines, self.assumes)
 
     def to_json(self) -> str:
@@ -337,7 +352,8 @@ def association_rules(
         )
     least, none = min_threshold - _SLACK * abs(min_threshold), np.zeros(0, np.int64)
     empty = [{name: np.zeros(0) for name in names} for names in (METRICS, _GRADIENTS)]
-    parts = [Rules(itemsets, none, none, none, *empty)]
+    ends = {name: np.zeros((0, 2)) for name in QUOTIENTS}
+    parts = [Rules(itemsets, none, none, none, empty[0], empty[1], ends)]
     for length in range(2, len(itemsets.kept.tiers) + 1):
         numbers, step = itemsets.chosen[itemsets.length == length], limits.CANDIDATES >> length
         for start in range(0, len(numbers), max(1, step)):
@@ -358,6 +374,7 @@ def _concatenated(parts: list[Rules]) -> Rules:
         np.concatenate([part.consequent for part in parts]),
         {name: np.concatenate([part.metrics[name] for part in parts]) for name in METRICS},
         {name: np.concatenate([part.stderr[name] for part in parts]) for name in _GRADIENTS},
+        {name: np.concatenate([part.ends[name] for part in parts]) for name in QUOTIENTS},
     )
 
 
@@ -398,38 +415,66 @@ def _rules_of(
         sides = [(itemset, each) for each in (ifs, whole - ifs, np.full_like(ifs, whole))]
         found = _Parts(*(support[side] for side in sides))
         metrics = {name: function(found) for name, function in METRICS.items()}
-        stderr = _errors(itemsets, length, lattice, sides, found)
+        covariance = _covariances(itemsets, length, lattice, sides)
+        stderr, ends = _errors(found, covariance), _ends(found, covariance)
+        for name in QUOTIENTS:
+            unknown = np.isnan(ends[name][:, 0])
+            metrics[name] = np.where(unknown, np.nan, metrics[name])
+            stderr[name] = np.where(unknown, np.nan, stderr[name])
     antecedent, consequent, both = (lattice[side] for side in sides)
-    return Rules(itemsets, both, antecedent, consequent, metrics, stderr)
+    rules = Rules(itemsets, both, antecedent, consequent, metrics, stderr, ends)
+    known = ~np.isnan(metrics[metric])
+    return rules if known.all() else rules.take(known)
 
 
 _Sides = list[tuple[Integers, Integers]]  # of each rule the itemset and the mask: if, then, both
 
 
-def _errors(
-    itemsets: Itemsets, length: int, lattice: Integers, sides: _Sides, parts: _Parts
-) -> dict[str, Floats]:
-    """Standard errors of rules, by the delta method."""
-    if itemsets.supports.exact:
-        return {name: np.zeros(len(parts.both)) for name in _GRADIENTS}
+_Covariances = tuple[tuple[Floats, Floats, Floats], ...]  # of the supports if, then, both
+
+
+def _covariances(itemsets: Itemsets, length: int, lattice: Integers, sides: _Sides) -> _Covariances:
+    """How the supports that rules are made of err together."""
     kept, rows = itemsets.kept, itemsets.rows
+    if itemsets.supports.exact:
+        none = np.zeros(len(sides[0][0]))
+        return ((none,) * 3,) * 3
     observed, count = kept.measured.observed[lattice], kept.measured.count[lattice]
-    variance = kept.measured.stderr[lattice] ** 2
+    variance = kept.measured.stderr[lattice] ** 2 / rows**2
     members = kept.tiers[length - 1].itemsets[lattice[:, -1] - kept.starts[length - 1]]
-    with_whole, with_rest = itemsets.supports.covariances(members, observed, count)
+    found = itemsets.supports.covariances(members, observed, count)
+    with_whole, with_rest = (each / rows**2 for each in found)
     ifs, thens, both = sides
-    covariance = (
+    return (
         (variance[ifs], with_rest[ifs], with_whole[ifs]),
         (with_rest[ifs], variance[thens], with_whole[thens]),
         (with_whole[ifs], with_whole[thens], variance[both]),
     )
+
+
+def _ends(parts: _Parts, covariance: _Covariances) -> dict[str, Floats]:
+    """The 95 % intervals of quotients, by Fieller's method; nan where they cannot be estimated."""
+    (ifs, _, with_ifs), _, (_, _, own) = covariance
+    quotients = {
+        "confidence": (Parts(parts.both, parts.antecedent, own, with_ifs, ifs), (0.0, 1.0)),
+        "lift": (
+            lift_parts(parts.both, parts.antecedent, parts.consequent, covariance, 1.0),
+            (0.0, math.inf),
+        ),
+    }
+    found = {name: fieller(each, reach(0.95), ends) for name, (each, ends) in quotients.items()}
+    return {name: np.stack(ends, axis=-1) for name, ends in found.items()}
+
+
+def _errors(parts: _Parts, covariance: _Covariances) -> dict[str, Floats]:
+    """Standard errors of rules, by the delta method."""
     found = {}
     for name, gradient in _GRADIENTS.items():  # gradientᵀ · covariance · gradient
         slopes, total = gradient(parts), np.zeros(len(parts.both))
         for slope, line in zip(slopes, covariance, strict=True):
             for other, entry in zip(slopes, line, strict=True):
                 total = total + slope * other * entry
-        root = np.sqrt(np.maximum(total, 0)) / rows
+        root = np.sqrt(np.maximum(total, 0))
         found[name] = np.where(np.isfinite(total), root, np.nan)
     endless = np.isinf(METRICS["conviction"](parts))  # what has no end has no error either
     return found | {"conviction": np.where(endless, np.nan, found["conviction"])}
