@@ -397,8 +397,9 @@ def _verdict(cells: Sequence[Cell]) -> str:
     seeds = min((cell.seeds for cell in cells if cell.seeds), default=0)
     if not seeds:
         near = sum(cell.shown() != cell.printed() for cell in cells)
-        but = f", {near} of them but for the last digit" if near else ""
-        return f"exact: all {len(cells)} printed numbers{but}"
+        if near:
+            return f"to rounding: all {len(cells)} printed numbers, {near} but for the last digit"
+        return f"exact: all {len(cells)} printed numbers"
     if seeds < FEWEST_SEEDS:
         return _too_few(seeds)
     return f"within error: all {len(cells)} printed numbers"

@@ -30,7 +30,7 @@ from sfumato.model.format import describe_model, is_model
 from sfumato.model.model import Model, is_dense
 from sfumato.model.model_evidence import RARE, SHRUNK, ModelSupports
 from sfumato.model.model_file import model_to_dict, open_model, save_model
-from sfumato.model.sampling import sample
+from sfumato.model.sampling import sample, smoothest
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.randomness import seeded
 from sfumato.release import Exact, Release, perturb
@@ -560,3 +560,23 @@ def test_itemsets_of_columns_too_wide_for_a_law_are_joined_from_shorter_ones() -
     assert stderr[0] == 0
     with_whole, with_rest = supports.covariances(items, count, count)
     assert not with_whole.any() and not with_rest.any()
+
+
+@pytest.mark.parametrize(
+    ("law", "edges"),
+    [
+        (lambda rng: np.clip(rng.normal(7.1, 1.4, 40_000), 1, 24), [1, 6, 7, 8, 24]),
+        (lambda rng: np.minimum(rng.exponential(10, 40_000), 200), [0, 5, 10, 20, 200]),
+        (lambda rng: rng.uniform(18, 80, 40_000), [18, 25, 40, 60, 80]),
+    ],
+    ids=["sleep", "exponential", "even"],
+)
+def test_numbers_of_wide_bins_are_drawn_where_the_others_say(law: Any, edges: list[int]) -> None:
+    """Drawn evenly, hours of sleep had a mean of 9.85 for 7.10."""
+    numbers = law(np.random.default_rng(1))
+    ends = np.array(edges, dtype=float)
+    share = np.histogram(numbers, ends)[0] / len(numbers)
+    rise = np.where((found := smoothest(ends, share)) == 0, 1e-9, found)
+    inside = 1 / (1 - np.exp(-rise)) - 1 / rise  # the mean place within each bin
+    mean = float(share @ (ends[:-1] + np.diff(ends) * inside))
+    assert mean == pytest.approx(numbers.mean(), rel=0.04)

@@ -70,7 +70,7 @@ def test_a_verdict_says_how_the_printed_numbers_stand() -> None:
     assert verdict(Cell(None, 3.0)).startswith("shape only")
     assert verdict(Cell(5, 5.0), Cell(6, 6.2)) == "exact: all 2 printed numbers"
     close = verdict(Cell(4.0718, 4.07184), Cell(2.4237, 2.42376))
-    assert close == "exact: all 2 printed numbers, 1 of them but for the last digit"
+    assert close == "to rounding: all 2 printed numbers, 1 but for the last digit"
     assert verdict(Cell(5, 5.0), Cell(5.1, many)) == "within error: all 2 printed numbers"
     assert verdict(Cell(5, 9.0), Cell(50, many), Cell(None, 1.0)).startswith("misses 2 of 2")
     assert verdict(Cell(5.1, Runs((4.0, 5.0)))).startswith("not judged: 2 seed(s)")

@@ -408,6 +408,11 @@ class Itemsets(Result):
                 f"of these about {false * len(self):,.0f} are expected not to be that frequent "
                 f"(false-discovery rate {false:.2g})"
             )
+            if (self.status != "surely").any():
+                yield (
+                    "those that are not surely frequent are here because they were estimated high: "
+                    "their true supports are lower on average, the more so the longer they are"
+                )
         if self.left_out:
             yield f"{self.left_out:,} more are lost in standard errors above half of the rows"
 

@@ -22,14 +22,15 @@ from sfumato.table import Table
 
 PARENTS = 3  # columns on which the next one may depend, where no law of all was fitted
 DRAWN = 8  # bytes of a cell, and of each number that it is drawn with
+RARE = 1e-6  # a share below which a bin counts as this, whose logarithm has an end
 MOST_CELLS = 2000  # of a column and those it depends on
 
 
 @checked
 def sample(model: Model, rows: int, rng: Keystream | None = None) -> Table:
-    """Records drawn from a model's law. Of numbers a model knows bins; each is drawn evenly from
-    those of its bin, so that the schema of the true records reads these too. A column that was
-    given as bins stays so.
+    """Records drawn from a model's law. Of numbers a model knows bins; each is drawn from those of
+    its bin by the smoothest law with these bins (`smoothest`), so that the schema of the true
+    records reads these too. A column that was given as bins stays so.
 
     Where laws are fitted set by set, columns are drawn one after the other, each from its law given
     the three before it that tell most about it.
@@ -146,14 +147,62 @@ def _column(
         return Bits.from_dense(np.stack([cells[axis] == 1 for axis in axes], axis=1))
     cell = cells[axes[0]]
     if isinstance(attribute, Numeric):
-        return _evenly(attribute, cell, rng)
+        share = model.marginal_of((axes[0],)).share.ravel()
+        return _within_bins(attribute, share, cell, rng)
     return cell.astype(code_dtype(attribute.size))
 
 
-def _evenly(number: Numeric, cell: NDArray[np.intp], rng: Keystream) -> Any:
-    """A number of each row's bin, all of them alike likely."""
+def _within_bins(number: Numeric, share: Floats, cell: NDArray[np.intp], rng: Keystream) -> Any:
+    """A number of each row's bin, drawn by the law whose logarithm bends least."""
     starts = number.cells_by_cuts(number.cuts).starts
     assert starts is not None
-    held = np.diff([*starts.tolist(), number.size])
-    codes = starts[cell] + np.floor(rng.random(len(cell)) * held[cell]).astype(np.int64)
-    return np.minimum(codes, number.size - 1).astype(code_dtype(number.size))
+    edges = np.array([*starts.tolist(), number.size], dtype=np.float64)
+    held, slope = np.diff(edges), smoothest(edges, share)[cell]
+    with np.errstate(all="ignore"):  # where the law falls with exp(slope·place), its quantiles
+        drawn = rng.random(len(cell))
+        place = np.where(slope == 0, drawn, np.log1p(drawn * np.expm1(slope)) / slope)
+    codes = starts[cell] + np.floor(np.clip(place, 0, 1) * held[cell]).astype(np.int64)
+    return np.minimum(codes, edges[cell + 1].astype(np.int64) - 1).astype(code_dtype(number.size))
+
+
+def smoothest(edges: Floats, share: Floats) -> Floats:  # (bins + 1,), (bins,) -> (bins,)
+    """By how much the logarithm of a density grows within each bin: the continuous, piecewise
+    log-linear one with these shares whose slope changes least (Tobler 1979, of logarithms). Even
+    in a first or last bin of one value, such as zero, which is a kind of its own.
+
+    >>> smoothest(np.array([0.0, 1.0, 2.0, 3.0]), np.array([0.2, 0.2, 0.2])).round(6).tolist()
+    [0.0, 0.0, 0.0]
+    """
+    widths, slopes = np.diff(edges), np.zeros(len(share))
+    first, last = int(widths[0] <= 1), len(share) - int(widths[-1] <= 1)
+    inside, wide = np.maximum(share[first:last], RARE), widths[first:last]
+    if len(inside) < 2:
+        return slopes
+    from scipy.optimize import minimize
+
+    goal, unit = np.log(inside / inside.sum()), wide / wide.sum()
+    rises = np.diff(np.eye(len(inside) + 1), axis=0) / unit[:, None]
+    bends = np.diff(rises, axis=0) / np.sqrt((unit[1:] + unit[:-1]) / 2)[:, None]
+    square = bends.T @ bends
+
+    def missed(knots: Floats) -> Floats:
+        return np.asarray(knots[:-1] + np.log(unit * _mean_exp(np.diff(knots))) - goal)
+
+    start = np.append(goal - np.log(unit), goal[-1] - np.log(unit[-1]))
+    found = minimize(
+        lambda knots: knots @ square @ knots,
+        start,
+        jac=lambda knots: 2 * square @ knots,
+        constraints={"type": "eq", "fun": missed},
+        method="SLSQP",
+    )
+    if found.success:
+        slopes[first:last] = np.diff(found.x)
+    return slopes
+
+
+def _mean_exp(rise: Floats) -> Floats:
+    """The mean of exp(rise·u) over u from 0 to 1."""
+    near = np.abs(rise) < 1e-6
+    with np.errstate(over="ignore"):  # a step of the search too far, which it takes back
+        return np.where(near, 1 + rise / 2, np.expm1(rise) / np.where(near, 1.0, rise))

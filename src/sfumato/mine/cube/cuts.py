@@ -215,6 +215,12 @@ def _equal_labels(attribute: Attribute, value: Any) -> Mask:
     equal = np.array([each == value for each in label_numbers(attribute, f"= {plain(value):g}")])
     if not equal.any():
         attribute.code(f"{plain(value):g}")  # refused, with its near miss
+    if equal.sum() > 1:
+        alike = [f"'{attribute.labels[place]}'" for place in np.flatnonzero(equal)]
+        raise QueryError(
+            f"'{attribute.name}' = {plain(value):g} may be {' or '.join(alike)}",
+            hint=f"write the value in quotes, as in = {alike[0]}, or IN ({', '.join(alike)})",
+        )
     return equal
 
 
