@@ -278,3 +278,28 @@ def test_a_public_column_with_too_small_a_group_is_left_out_and_said(classifier)
     assert list(model.feature_names_in_) == ["a", "age"]
     found = model.predict({"a": [wide[4]], "age": [20]})
     assert classifier is DecisionTree or found[0] == "4"
+
+
+def test_evidence_points_the_way_that_the_truth_does() -> None:
+    """Of 60 values named before, 13 were on the wrong side of 1."""
+    right = wrong = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        y = rng.random(3000) < 0.25
+        columns = [rng.choice(5, 3000, p=[0.5, 0.3, 0.1, 0.06, 0.04]) for _ in range(4)]
+        columns[0] = np.where(y & (rng.random(3000) < 0.5), 1, columns[0])
+        names = [Category(f"x{k}", tuple("abcde")) for k in range(4)]
+        domain = Domain((*names, Category("y", ("no", "yes"))))
+        table = Table(domain, tuple(column.astype(np.uint8) for column in (*columns, y)))
+        release = sf.perturb(table, "questionnaire", gamma=19, rng=seeded(seed))
+        model = NaiveBayes("y").fit(release)
+        for place in range(2):
+            inside = y == bool(place)
+            for each in model.lifts(place):
+                low, high = each.times.interval()
+                assert 1 < low <= each.times.value <= high
+                name, value = each.value.split(" = ")
+                hits = columns[int(name[1:])] == "abcde".index(value)
+                true = hits[inside].mean() / hits.mean()
+                right, wrong = right + (true > 1), wrong + (true <= 1)
+    assert right >= 10 and wrong <= 1

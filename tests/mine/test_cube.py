@@ -904,3 +904,32 @@ def test_a_name_that_is_given_is_kept():
     result = query(Exact(table), "SELECT COUNT(*), AVG(q1), AVG(q1), SUM(q1) AS count FROM t")
     assert list(result.columns) == ["count_2", "avg_q1", "avg_q1_2", "count"]
     assert result.rows[0]["count"].value == 9 and result.rows[0]["count_2"].value == 3
+
+
+def test_a_label_that_a_number_may_mean_twice_is_refused() -> None:
+    domain = Domain((Category("code", ("1", "01", "2")),))
+    table = Table(domain, (np.array([0, 1, 1, 2], np.uint8),))
+    with pytest.raises(QueryError, match="may be '1' or '01'"):
+        query(Exact(table), "SELECT COUNT(*) FROM t WHERE code = 1")
+    found = query(Exact(table), "SELECT COUNT(*) AS n FROM t WHERE code = '01'")
+    assert found.rows[0]["n"].value == 2
+
+
+def test_a_quotient_whose_denominator_may_be_nothing_cannot_be_estimated() -> None:
+    domain = Domain((Category("a", tuple("xyz")), Category("b", ("no", "yes"))))
+    rng = np.random.default_rng(3)
+    columns = (rng.choice(3, 400, p=[0.97, 0.02, 0.01]), rng.integers(0, 2, 400))
+    table = Table(domain, tuple(column.astype(np.uint8) for column in columns))
+    release = sf.perturb(table, "gamma-diagonal", gamma=9, rng=seeded(2))
+    share = "COUNT(*) FILTER (WHERE b = 'yes') / COUNT(*)"
+    found = query(
+        release, f"SELECT a, {share} AS share, 2 * {share} - 1 AS twice FROM t GROUP BY a"
+    )
+    rows = {row["a"]: row for row in found.rows}
+    assert np.isnan(rows["z"]["share"].value) and np.isnan(rows["z"]["twice"].value)
+    low, high = rows["x"]["share"].interval()
+    assert 0 <= low < rows["x"]["share"].value < high <= 1
+    twice = rows["x"]["twice"].interval()
+    assert twice == pytest.approx((2 * low - 1, 2 * high - 1))
+    assert any("cannot be estimated: share" in note for note in found.notes)
+    assert found.to_dict()["rows"][-1]["share"]["value"] is None

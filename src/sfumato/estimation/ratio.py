@@ -43,9 +43,13 @@ def fieller(parts: Parts, reach: float, possible: Ends) -> tuple[NDArray[Any], N
         ends = [np.where(exact, a / b, (middle + side * root) / square) for side in (-1, 1)]
         first, second = np.minimum(*ends), np.maximum(*ends)
         below, above = least <= first, second <= most  # which of the two parts outside is possible
-        low = np.where(square > 0, np.clip(first, least, most), np.where(below, least, second))
-        high = np.where(square > 0, np.clip(second, least, most), np.where(above, most, first))
-    known = (b > 0) & ((square > 0) | ((inner > 0) & (below != above)))
+        parted = np.where(below, least, second), np.where(above, most, first)
+        low, high = (
+            np.clip(np.where(square > 0, end, other), least, most)
+            for end, other in zip((first, second), parted, strict=True)
+        )
+    part = (inner > 0) & (below | above) & ((low > least) | (high < most))
+    known = (b > 0) & ((square > 0) | part)
     return np.where(known, low, np.nan), np.where(known, high, np.nan)
 
 

@@ -494,6 +494,7 @@ class CubeQuestion:
 
     def _notes(self, groups: Sequence[Group], columns: Sequence[list[Any]]) -> Iterator[str]:
         yield from (note for _, notes in self.counted.values() for note in notes)
+        yield from self._unknown(columns)
         turn = self.source.provenance.turn if isinstance(self.source, Release) else None
         if turn is not None:
             yield (
@@ -519,6 +520,20 @@ class CubeQuestion:
                 )
         yield from self._by_value(groups)
         yield from self._comparison(groups)
+
+    def _unknown(self, columns: Sequence[list[Any]]) -> Iterator[str]:
+        """Which quotients have no value, since what they are divided by may be nothing."""
+        for output, column in zip(self.asked.outputs, columns, strict=True):
+            entry = self.entry(output.expression)
+            if isinstance(entry, Estimated) and output.expression.find(exp.Div, exp.Avg, *CENTRED):
+                counts = self.tables(entry.frame).counts
+                lost = sum(not math.isfinite(answer.value) for answer in column)
+                if lost and counts is not None and not counts.evidence.exact:
+                    where = "" if len(column) == 1 else f" in {lost} of {len(column)} groups"
+                    yield (
+                        f"cannot be estimated: {output.name}{where}, for what it is divided by may "
+                        "be nothing; ask about more people at once"
+                    )
 
     def _by_value(self, groups: Sequence[Group]) -> Iterator[str]:
         """How to group a number as a release in its bins does, whose groups have other names."""
