@@ -126,8 +126,11 @@ def outcomes(table: Table, number: int, seed: int) -> Iterator[Outcome]:
 
 
 def coverage(results: Sequence[Outcome]) -> float:
-    """The share of intervals that hold the truth."""
-    return float(np.mean([outcome.covered for outcome in results])) if results else float("nan")
+    """The share of intervals that hold the truth, of answers that have one: what may be divided by
+    nothing has none.
+    """
+    found = [each.covered for each in results if np.isfinite(each.answer.value)]
+    return float(np.mean(found)) if found else float("nan")
 
 
 def report(name: str, results: Sequence[Outcome], asked: int) -> None:

@@ -198,7 +198,7 @@ def test_many_groups_are_cut_together():
 
 
 def test_levels_between_the_computed_ones_lie_between_their_ends():
-    answer = UnevenAnswer.between(5.0, [(4.0, 8.0), (3.0, 9.0), (1.0, 14.0)], 0.0, 20.0)
+    answer = UnevenAnswer.between(5.0, [(4.0, 8.0), (3.0, 9.0), (1.0, 14.0)], (0.0, 20.0))
     assert answer.interval(0.95) == (3.0, 9.0)
     assert answer.stderr == pytest.approx(4 / 1.959964)
     for level in (0.3, 0.92, 0.97):

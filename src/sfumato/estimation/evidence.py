@@ -200,10 +200,14 @@ class CountEvidence(Evidence):
         else:  # for want of memory, as if bits of one report did not go together
             seen = self.settled.apply(self._solved) * influence
         with_total = self.settled.solve(seen) - self._solved
-        if self.settled.repeats:
-            with_total = with_total + self._excess
         variance = with_total.sum(axis=self._noisy, keepdims=True)
         known = variance > NEGLIGIBLE * self._people
+        if not known.any():
+            return None
+        if self.settled.repeats:
+            with_total = with_total + self._excess
+            variance = with_total.sum(axis=self._noisy, keepdims=True)
+            known = known & (variance > NEGLIGIBLE * self._people)
         shares = np.divide(with_total, variance, out=np.zeros_like(with_total), where=known)
         return _Total(with_total, variance, shares)
 
@@ -242,7 +246,8 @@ class CountEvidence(Evidence):
             found = found - 2 * shares * joint + shares**2 * variance
         peopled = np.broadcast_to(self._alike > 0, found.shape)  # else nobody is known to be there
         beyond = np.maximum(-self.estimated, self.estimated - self._people)
-        lost = np.flatnonzero((found <= self._doubted(beyond, 1.0)) & peopled)
+        found = np.where(found > NEGLIGIBLE * self._people, found, 0.0)
+        lost = np.flatnonzero((found <= (np.maximum(beyond, 0.0) / FAR) ** 2) & peopled)
         return self._floored(found, lost, lambda some: _units(found.shape, some))
 
     def covariances(
@@ -305,15 +310,10 @@ class CountEvidence(Evidence):
         least, most = flat.min(axis=0, initial=0), flat.max(axis=0, initial=0)
         sums = paired(self.estimated, weights, np.ones((1, 1)))
         beyond = np.maximum(least * self._people - sums, sums - most * self._people)
-        lost = np.flatnonzero(found <= self._doubted(beyond, np.maximum(most, -least) ** 2))
+        squares = np.maximum(most, -least) ** 2
+        found = np.where(found > NEGLIGIBLE * self._people * squares, found, 0.0)
+        lost = np.flatnonzero(found <= (np.maximum(beyond, 0.0) / FAR) ** 2)
         return self._floored(found, lost, lambda some: weights[..., some])
-
-    def _doubted(self, beyond: NDArray[Any], squares: NDArray[Any] | float) -> NDArray[Any]:
-        """Up to which variance an estimate is not believed that lies so far beyond what is
-        possible: what is next to nothing, and what leaves it FAR errors outside.
-        """
-        outside = (np.maximum(beyond, 0.0) / FAR) ** 2
-        return np.maximum(outside, NEGLIGIBLE * self._people * squares)
 
     def _floored(
         self,

@@ -418,7 +418,7 @@ def _rules_of(
         covariance = _covariances(itemsets, length, lattice, sides)
         stderr, ends = _errors(found, covariance), _ends(found, covariance)
         for name in QUOTIENTS:
-            unknown = np.isnan(ends[name][:, 0])
+            unknown = np.isnan(ends[name][:, 0]) & np.isfinite(stderr[name])
             metrics[name] = np.where(unknown, np.nan, metrics[name])
             stderr[name] = np.where(unknown, np.nan, stderr[name])
     antecedent, consequent, both = (lattice[side] for side in sides)
