@@ -27,6 +27,7 @@ from sfumato.channels.product import people_by, people_in, shown_at
 from sfumato.domain import Cells, gathered, spread
 from sfumato.errors import Unanswerable
 from sfumato.estimation.answer import Answer
+from sfumato.estimation.likelihood import clip_and_scale
 from sfumato.estimation.limits import REMEMBERED_BYTES, REMEMBERED_WEIGHTS
 from sfumato.memory import Recent
 from sfumato.observation import Observation
@@ -190,26 +191,28 @@ class CountEvidence(Evidence):
         if self.settled.inputs == self.settled.outputs and not self.settled.repeats:
             return None
         influence = self._influences(np.ones((*self.settled.inputs, 1)))[..., 0]
-        if not self.settled.repeats:
-            if np.allclose(influence, 1.0, atol=NEGLIGIBLE):
-                return None
-            seen = self._variance_tally * influence
-        elif math.prod(self.settled.outputs) ** 2 <= ENTRIES:
-            moments = self.settled.moments(self._solved)[..., 0]
+        if scatter(self.settled, influence, influence).max() <= NEGLIGIBLE:
+            return None  # whatever the truth is, every report adds one person
+        if self.settled.repeats:
+            joint = self._with_total(influence, self._solved) + self._excess
+        else:
+            joint = self.settled.solve(self._variance_tally * influence) - self._solved
+        variance = joint.sum(axis=self._noisy, keepdims=True)
+        likely = clip_and_scale(self._solved, self._people)  # else the shares may be anything
+        shares = self._with_total(influence, likely)
+        shares = shares / shares.sum(axis=self._noisy, keepdims=True)
+        return _Total(joint, variance, shares)
+
+    def _with_total(self, influence: NDArray[Any], truths: NDArray[Any]) -> NDArray[Any]:
+        """How the estimate of everyone goes with that of each cell at these truths: A⁻¹ of what
+        the tally goes with it, less the truths, which are held fixed.
+        """
+        if self.settled.repeats and math.prod(self.settled.outputs) ** 2 <= ENTRIES:
+            moments = self.settled.moments(truths)[..., 0]
             seen = (moments @ influence.ravel()).reshape(self.settled.outputs)
         else:  # for want of memory, as if bits of one report did not go together
-            seen = self.settled.apply(self._solved) * influence
-        with_total = self.settled.solve(seen) - self._solved
-        variance = with_total.sum(axis=self._noisy, keepdims=True)
-        known = variance > NEGLIGIBLE * self._people
-        if not known.any():
-            return None
-        if self.settled.repeats:
-            with_total = with_total + self._excess
-            variance = with_total.sum(axis=self._noisy, keepdims=True)
-            known = known & (variance > NEGLIGIBLE * self._people)
-        shares = np.divide(with_total, variance, out=np.zeros_like(with_total), where=known)
-        return _Total(with_total, variance, shares)
+            seen = self.settled.apply(truths) * influence
+        return np.asarray(self.settled.solve(seen) - truths)
 
     def _balanced(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*cells, n) -> (*cells, n)
         """The weights by which the tally's own estimates give that of the balanced ones, but for a
