@@ -17,7 +17,7 @@ from sfumato.domain import Category, Domain
 from sfumato.errors import SfumatoError
 from sfumato.estimation.answer import Answer
 from sfumato.estimation.quantiles import Wanted
-from sfumato.mine.cube import comparing, numbers, query
+from sfumato.mine.cube import cuts, numbers, query
 from sfumato.mine.cube.sheet import Sheet, Sums
 from sfumato.release import Exact
 from sfumato.table import Table
@@ -144,7 +144,7 @@ def to_even(terms, digits):
 RANKS = Wanted.ranks
 module = sys.modules["sfumato.mine.cube.query"]
 PLANTED = {
-    "<= for <": (comparing, "HOLDS", {**comparing.HOLDS, "<": operator.le}),
+    "<= for <": (cuts, "HOLDS", {**cuts.HOLDS, "<": operator.le}),
     "sums about 0": (Sums, "_centres", property(lambda self: [0.0, 0.0])),
     "the lower of two middle records": (Wanted, "ranks", lower_rank),
     "empty groups are listed": (Sheet, "is_nobody", lambda *_: False),
