@@ -437,7 +437,16 @@ def constructions() -> dict[str, Call]:
     """What makes each public class."""
     table, model, estimate = thing("table"), thing("model"), thing("estimate")
     whole: dict[str, Call] = {
-        "Answer": (sf.Answer, {"value": 1.0, "stderr": 1.0, "sampling": False, "assumes": None}),
+        "Answer": (
+            sf.Answer,
+            {
+                "value": 1.0,
+                "stderr": 1.0,
+                "sampling": False,
+                "assumes": None,
+                "possible": (0.0, 2.0),
+            },
+        ),
         "Bins": (
             sf.Bins,
             {
@@ -515,6 +524,7 @@ def constructions() -> dict[str, Call]:
                 "clip": False,
                 "missing": None,
                 "public": False,
+                "zero": False,
             },
         ),
         "Reconstructed": (
@@ -661,6 +671,7 @@ def methods(folder: Path) -> dict[str, Call]:
             f"{name}.marginal": (source.marginal, {"columns": ["sex"]}),
             f"{name}.marginals": (source.marginals, {"questions": [["sex"]]}),
             f"{name}.plot": (source.plot, {"columns": ["sex"], "truth": None}),
+            f"{name}.sums": (source.sums, {"name": "sex"}),
         }
     for name, source in {"Exact": exact, "Release": release}.items():
         made |= {

@@ -76,10 +76,7 @@ class Estimate(Result):
 
     def dot(self, weights: NDArray[Any], *, sampling: bool = False) -> Answer:
         """The estimate of Σ weights·counts."""
-        try:
-            weights = np.broadcast_to(np.asarray(weights, dtype=np.float64), self.value.shape)
-        except ValueError:
-            raise _misshapen(np.asarray(weights), self.value.shape) from None
+        weights = self._per_cell(weights)
         value, error = float((weights * self.value).sum()), self._variance(weights, sampling)
         plain = Answer(
             value,
@@ -104,6 +101,12 @@ class Estimate(Result):
     def covariance_matrix(self, weights: NDArray[Any]) -> NDArray[Any]:  # (*cells, n) -> (n, n)
         """The covariances of n weighted sums with one another, the true rows held fixed."""
         return self.evidence.covariance_matrix(self._fitting(weights)) / self.copies**2
+
+    def _per_cell(self, weights: NDArray[Any]) -> NDArray[np.float64]:
+        try:
+            return np.broadcast_to(np.asarray(weights, dtype=np.float64), self.value.shape)
+        except ValueError:
+            raise _misshapen(np.asarray(weights), self.value.shape) from None
 
     def _fitting(self, weights: NDArray[Any]) -> NDArray[Any]:
         weights = np.asarray(weights)
@@ -168,10 +171,7 @@ class Estimate(Result):
         """The estimate of (Σ numerator·counts) / (Σ denominator·counts), with an interval by
         Fieller's method; without a value where the denominator may be nothing.
         """
-        pair = [
-            np.broadcast_to(np.asarray(each, float), self.value.shape)
-            for each in (numerator, denominator)
-        ]
+        pair = [self._per_cell(each) for each in (numerator, denominator)]
         weights = np.stack(pair, axis=-1)
         top, bottom = (float((each * self.value).sum()) for each in pair)
         if bottom == 0:
