@@ -157,7 +157,7 @@ def test_a_flag_shows_no_type(words: str) -> None:
 @pytest.mark.parametrize(
     ("typed", "found"),
     [
-        ("sfumato pl", ["plan", "play"]),
+        ("sfumato pl", ["play", "plan"]),
         ("sfumato perturb --ga", ["--gamma"]),
         ("sfumato perturb --mechanism sq", ["square-wave"]),
         ("sfumato mine --sort l", ["lift"]),

@@ -411,7 +411,7 @@ class Itemsets(Result):
             if (self.status != "surely").any():
                 yield (
                     "those that are not surely frequent are here because they were estimated high: "
-                    "their true supports are lower on average, the more so the longer they are"
+                    "on average they are less frequent than shown, the more so the longer they are"
                 )
         if self.left_out:
             yield f"{self.left_out:,} more are lost in standard errors above half of the rows"

@@ -1,8 +1,8 @@
 // @ts-check
 /**
  * The form of a campaign: asks, blurs, shows the very bytes that will leave the device and what
- * they promise, and sends them when told to. It draws into the element it is given and nowhere
- * else, and builds every node by itself: no text of the server's is ever taken for markup.
+ * they promise, and sends them when told to. It builds every node by itself: no text of the
+ * server's is ever taken for markup.
  *
  * @typedef {Record<string, string>} Words
  */
@@ -83,8 +83,7 @@ async function manifestDigest({ campaign: { open, ...campaign }, address }) {
   return plain.replace(/.{4}(?=.)/g, "$&-");
 }
 
-/** Answers among which a step tells apart whatever it tells apart: every cell of a table, else every
- * value of a column and every item on its own.
+/** Answers that a step tells apart: every cell of a table, else every value or item on its own.
  * @param {import("./program.js").Program} program @param {import("./steps.js").Step} step */
 function samples(program, step) {
   const blank = step.columns.map((place) => (program.inputs[place].basket ? [] : 0));
@@ -269,7 +268,7 @@ class Form {
     return make("p", { class: kind }, this.say(key, facts));
   }
 
-  /** What is shown to those who want to see it. @param {string} key
+  /** @param {string} key
    * @param {...(Node | null)} children */
   fold(key, ...children) {
     return make("details", {}, make("summary", {}, this.say(key)), ...children);
@@ -362,7 +361,6 @@ class Form {
 
   // --- what is promised
 
-  /** The share of true reports where it is the same for every answer. */
   usualShare() {
     const { program, entry } = this.survey;
     const shares = program.actions(entry.question).map((step) => {
@@ -424,7 +422,7 @@ class Form {
     );
   }
 
-  /** A hundred people, of whom so many send what is true. @param {number} share */
+  /** A hundred people. @param {number} share */
   crowd(share) {
     const filled = Math.round(100 * share);
     const people = Array.from({ length: 100 }, (_, i) =>
@@ -438,7 +436,6 @@ class Form {
     );
   }
 
-  /** What a page cannot prove, and what to do for those who want it proven. */
   doubts() {
     const digest = make("code", { class: "digest", dir: "ltr" }, "…");
     this.digest.then((found) => (digest.textContent = found));
@@ -510,7 +507,6 @@ class Form {
     if (items && (step.step === "flip" || step.step === "cut"))
       return [[all, this.label(items, reported[0]) ?? ""]];
     if (step.step === "flip" || step.step === "cut")
-      // Every value of every column on its own, one column after the other.
       return columns.map((attribute, i) => {
         const start = step.sizes.slice(0, i).reduce((x, y) => x + y, 0);
         const codes = reported[0]
@@ -563,7 +559,7 @@ class Form {
   /** The values that a number sent within a window of them may stand for.
    * @param {import("./steps.js").Step} step @param {any} attribute @param {number} reported */
   near({ values, length, round, zero = 0 }, attribute, reported) {
-    if (zero && reported === values + length - 1) return `${this.label(attribute, 0)}`;
+    if (zero && reported === values + length - 1) return this.label(attribute, 0);
     // A number between two of the grid may have been rounded to either.
     const codes = (round ?? values + zero) - zero;
     const width = values > 1 ? (codes - 1) / (values - 1) : 1;
@@ -689,7 +685,6 @@ class Form {
     text.focus();
   }
 
-  /** For those whose receipt outlived this browser's memory. */
   withReceipt() {
     const input = make("input", {
       id: "sfumato-id",

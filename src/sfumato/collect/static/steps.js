@@ -14,7 +14,8 @@
  *   items: number, scale: number, total: any, keep: any, mean: bigint, reach: bigint, weights: any,
  *   ones: number[], zeros: number[], cutoff: number, insert: number, answers: number,
  *   map?: number[], starts?: number[][], a: number, b: number, candidates: number[][], cap: number, tiers?: number[], buckets: number,
- *   pool: string, seeds: number, values: number, length: number, round?: number, chosen: number,
+ *   pool: string, seeds: number, values: number, length: number, round?: number, zero?: number,
+ *   chosen: number,
  *   symbols: number, own: number[][], questions: Step[]}} Step
  * @typedef {{fields: string, inputs: (s: Step) => Column[], outputs: (s: Step) => Column[],
  *   fits: (s: Step) => any, gamma: (s: Step) => Fraction, work?: (s: Step) => number,
@@ -251,8 +252,10 @@ export const bucket = (s, seed, item) => {
   return Number(value) % s.buckets;
 };
 
-/** The last report of a window: that of zero, where it has one of its own. @param {Step} s */
-const lastOf = (s) => s.values + s.length - (s.zero ? 1 : 2);
+/** Whether zero has a report of its own, 1 or 0, @param {Step} s and the last report: that one. */
+const zero = (s) => s.zero ?? 0;
+/** @param {Step} s */
+const last = (s) => s.values + s.length - 2 + zero(s);
 
 /** The weights in all, where each report has weight a or b.
  * @type {Record<string, (s: Step) => number>} */
@@ -261,7 +264,7 @@ export const OMEGA = {
   own: (s) => (s.own[0]?.length ?? 0) * (s.a - s.b) + s.symbols * s.b,
   symbol: (s) => s.cap * s.a + symbols(s) * s.b,
   collide: (s) => s.cap * s.a + (s.buckets - s.cap) * s.b,
-  window: (s) => s.length * s.a + (s.values - 1 + (s.zero ? s.length : 0)) * s.b,
+  window: (s) => s.length * s.a + (s.values - 1 + zero(s) * s.length) * s.b,
   subset: (s) => s.chosen * s.a + (s.answers - s.chosen) * s.b,
 };
 /** @param {Step} s */
@@ -526,26 +529,23 @@ export const KINDS = {
   },
   window: {
     fields: "values length a b round? zero?",
-    inputs: (s) => codes(s.round ?? s.values + (s.zero ? 1 : 0)),
-    outputs: (s) => showing(codes(lastOf(s) + 1), "set"),
+    inputs: (s) => codes(s.round ?? s.values + zero(s)),
+    outputs: (s) => showing(codes(last(s) + 1), "set"),
     fits: (s) =>
       s.values &&
       s.length &&
-      (s.zero === undefined || s.zero === 1) &&
-      (s.round === undefined || (s.round > (s.zero ? 2 : 1) && s.values > 1)) &&
+      [undefined, 1].includes(s.zero) &&
+      (s.round === undefined || (s.round > 1 + zero(s) && s.values > 1)) &&
       s.values * (s.round || 1) < 2 ** 53,
-    gamma: (s) => fraction(s.a, s.values > 1 || s.zero ? s.b : s.a),
+    gamma: (s) => fraction(s.a, s.values + zero(s) > 1 ? s.b : s.a),
     run(s, [v], draws) {
-      const none = s.zero && v === 0;
-      const own = v - (s.zero ? 1 : 0);
-      let start = own;
+      let first = Math.max(0, v - zero(s));
       if (s.round) {
-        const [place, steps] = [own * (s.values - 1), s.round - 1 - (s.zero ? 1 : 0)];
-        const drawn = draws.below(steps);
-        start = none ? 0 : divide(place, steps) + Number(drawn < place % steps);
+        const [place, steps] = [first * (s.values - 1), s.round - 1 - zero(s)];
+        first = divide(place, steps) + Number(draws.below(steps) < place % steps);
       }
-      const first = none ? lastOf(s) : start;
-      return [Math.min(lifted(s, s.length, (i) => first + i, draws), lastOf(s))];
+      if (s.zero && !v) first = last(s);
+      return [Math.min(lifted(s, s.length, (i) => first + i, draws), last(s))];
     },
     share: (s) => (s.length * s.a) / omega(s),
   },
