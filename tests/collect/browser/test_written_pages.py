@@ -36,7 +36,7 @@ MADE = {
     "plan": "plan s.toml --rows 2000 --gamma 19 --plot plan.html",
     "audit": "audit b.parquet --truth survey.csv --order o.npy --plot audit.html",
     "identify": f"identify {KEYS} --plot identify.html",
-    "swap": f"swap {KEYS} --proportion 0.5 -o swapped.csv --dossier swap.html",
+    "swap": f"swap {KEYS} --proportion 0.5 --anyway -o swapped.csv --dossier swap.html",
     "suppress": "suppress few.csv -o k.csv --keys sex,region --k 3 --dossier suppress.html",
     "pram": "pram few.csv -o p.csv --gamma 19 --column smoker --dossier pram.html",
     "hide": "hide q.dat -o h.dat --patterns p.txt --min-support 0.05 --seconds 1 --plot hide.html",
