@@ -192,4 +192,3 @@ def test_a_number_that_is_written_in_two_ways_is_refused(where):
     exact = Exact(Table.from_arrow(pa.table({"code": CODES}), Domain((Category("code", CODES),))))
     with pytest.raises(QueryError, match=r"may be '\d' or '0\d'"):
         query(exact, f"SELECT COUNT(*) AS n FROM t WHERE {where}")
-
