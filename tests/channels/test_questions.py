@@ -155,10 +155,10 @@ def test_errors_are_those_of_answering_again(axes: tuple[int, ...]) -> None:
     for _ in range(runs):
         tally = answered_by(records, rng)
         channel = asking(*axes).settle(tally)
-        estimate = channel.solve(tally)
-        found.append(estimate)
-        expected = channel.variance_tally(tally)
-        stated.append(channel.inverse_squared(expected) - channel.variance_truths(estimate))
+        found.append(channel.solve(tally))
+        weighed, truths = channel.variance_counts(tally)
+        assert truths is not None
+        stated.append(channel.inverse_squared(weighed) - truths)
     error = np.std(found, axis=0)
     predicted = np.sqrt(np.mean(stated, axis=0))
     # The standard deviation of 300 draws is known to some 4 %.
@@ -211,8 +211,9 @@ def test_known_columns_are_solved_cell_by_cell() -> None:
             "ci,ij,cj->c", matrix, alone.covariance[np.ix_(places, places)], matrix
         )
         law = (1 + matrix @ alone.expected[places]) / 6
-        found = both.inverse_squared(both.variance_tally(tallies))
-        found = found - both.variance_truths(both.solve(tallies))
+        weighed, truths = both.variance_counts(tallies)
+        assert truths is not None
+        found = both.inverse_squared(weighed) - truths
         expected = people**2 * variance / 36 - people * law * (1 - law)
         np.testing.assert_allclose(found[place].ravel(), expected)
 

@@ -156,9 +156,9 @@ def test_no_report_is_no_certainty() -> None:
     left 0 people with next to no error.
     """
     channel = Retain(2e-8, (Distribution(2, np.array([1e-9, 1 - 1e-9])),))
-    weighed = channel.variance_tally(np.array([0.0, 5000.0]))
+    weighed, _ = channel.variance_counts(np.array([0.0, 5000.0]))
     assert weighed == pytest.approx([5e-6, 5000])
     assert channel.inverse_squared(weighed)[0] > 1e5**2
     plenty = Retain.uniform(0.5, (4,))
     counts = np.array([0.0, 10, 10, 80])
-    assert (plenty.variance_tally(counts) == counts).all()  # there they are to be seen
+    assert (plenty.variance_counts(counts)[0] == counts).all()  # there they are to be seen

@@ -141,17 +141,12 @@ class Channel(ABC):
         result[np.arange(len(shown)), np.arange(len(shown))] = shown
         return result
 
-    def variance_tally(self, counts: Counts) -> Counts:  # of outputs
+    def variance_counts(self, counts: Counts) -> tuple[Counts, Counts | None]:  # outputs, inputs
         """The counts by which errors are weighed: those observed, unless the channel knows which
-        are to be expected where hardly any were.
+        are to be expected where hardly any were; and the true counts that go with them, None where
+        these are those estimated.
         """
-        return counts
-
-    def variance_truths(self, estimated: Counts) -> Counts:  # of inputs
-        """The true counts at which errors are taken: those estimated, or what goes with
-        `variance_tally`.
-        """
-        return estimated
+        return counts, None
 
     def inverse_squared(self, counts: Counts) -> Counts:  # outputs -> inputs
         """Σ over reports of (what it contributes to a cell)², for each cell, from the tally.
@@ -241,12 +236,12 @@ class Channel(ABC):
             if not home:
                 return getattr(self, function)
             found = getattr(import_module(home), function)
-            return partial(found, self) if name == "scatter" else found(self)
+            return partial(found, self) if name in ("scatter", "expected") else found(self)
 
 
 _FORMER = {
     "second": ("", "second_moment"),
-    "expected": ("", "variance_tally"),
+    "expected": (__name__, "variance_tally"),
     "settled": (__name__, "has_known_laws"),
     "noiseless": (__name__, "is_exact"),
     "scatter": (__name__, "scatter"),
@@ -299,6 +294,11 @@ class Dealt(Channel):
 def scatter(channel: Channel, first: Counts, other: Counts) -> Counts:  # outputs each -> inputs
     """Cov(g·tally, h·tally | truth) for one report of each truth: all that errors need."""
     return channel.second_moment(first, other) - channel.adjoint(first) * channel.adjoint(other)
+
+
+def variance_tally(channel: Channel, counts: Counts) -> Counts:  # of outputs
+    """The counts by which errors are weighed."""
+    return channel.variance_counts(counts)[0]
 
 
 class OwnAxis(NamedTuple):

@@ -484,23 +484,19 @@ class Questions(Dealt):
         shares = even + solution.expected[places] @ sums
         return np.where(row_of[:, None] >= 0, moved[row_of], 0.0) + shares @ weights
 
-    def variance_tally(self, counts: Counts) -> Counts:
+    def variance_counts(self, counts: Counts) -> tuple[Counts, Counts | None]:
         if self.tally is None:
-            return counts
+            return counts, None
         table = np.array(self._entries(counts)[..., 0])
         known = self.system.rows.row_of >= 0
         for place, solution in enumerate(self._solutions):
             chances = solution.chances[self.system.rows.row_of] / self.system.rows.multiplicity
             asked = table[place].sum(axis=1, keepdims=True)
             table[place] = np.where(known, asked * chances, table[place])
-        return table.reshape(self.outputs)
-
-    def variance_truths(self, estimated: Counts) -> Counts:
-        if self.tally is None:
-            return estimated
         places, sums, even = self._sums
         shares = np.stack([even + each.expected[places] @ sums for each in self._solutions])
-        return (self._people.sum(axis=1, keepdims=True) * shares).reshape(self.inputs)
+        truths = self._people.sum(axis=1, keepdims=True) * shares
+        return table.reshape(self.outputs), truths.reshape(self.inputs)
 
     def inverse_squared(self, counts: Counts) -> Counts:
         table = self._entries(counts)

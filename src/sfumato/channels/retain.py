@@ -124,8 +124,11 @@ class Retain(Channel):
     def solve(self, table: Counts) -> Counts:
         return (table - self._noise * self._total(table)) / self.keep
 
+    def variance_counts(self, counts: Counts) -> tuple[Counts, None]:
+        return self._weighed(counts), None
+
     @to_tally
-    def variance_tally(self, table: Counts) -> Counts:
+    def _weighed(self, table: Counts) -> Counts:
         """Where hardly any report is drawn, none may be there by chance, which is no certainty: at
         the least those count that are drawn whatever the truth is.
         """

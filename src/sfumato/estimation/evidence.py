@@ -196,7 +196,7 @@ class CountEvidence(Evidence):
         if self.settled.repeats:
             joint = self._with_total(influence, self._solved) + self._excess
         else:
-            joint = self.settled.solve(self._variance_tally * influence) - self._solved
+            joint = self.settled.solve(self._variance_counts[0] * influence) - self._solved
         variance = joint.sum(axis=self._noisy, keepdims=True)
         likely = clip_and_scale(self._solved, self._people)  # else the shares may be anything
         shares = self._with_total(influence, likely)
@@ -229,21 +229,18 @@ class CountEvidence(Evidence):
         return people_in(self.channel, self.counts)
 
     @cached_property
-    def _variance_tally(self) -> NDArray[Any]:
-        """The counts by which errors are weighed."""
-        return np.asarray(self.settled.variance_tally(self.counts))
-
-    @cached_property
-    def _variance_truths(self) -> NDArray[Any]:
-        """The true counts that go with them."""
-        return np.asarray(self.settled.variance_truths(self._solved))
+    def _variance_counts(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The counts by which errors are weighed, and the true counts that go with them."""
+        tally, truths = self.settled.variance_counts(self.counts)
+        return np.asarray(tally), self._solved if truths is None else np.asarray(truths)
 
     @cached_property
     def cell_variances(self) -> NDArray[Any]:
         if not self._known_laws:
             return _one_by_one(self)
         # The same in closed form: (A⁻¹)² ŷ, entry by entry, less Aᵀg = w.
-        found = self.settled.inverse_squared(self._variance_tally) - self._variance_truths
+        tally, truths = self._variance_counts
+        found = self.settled.inverse_squared(tally) - truths
         if self._total is not None:
             joint, variance, shares = self._total
             found = found - 2 * shares * joint + shares**2 * variance
@@ -290,8 +287,8 @@ class CountEvidence(Evidence):
         if not self.settled.repeats:
             weights = [(first, left), (second, right)]
             expected = [w if self._known_laws else self.settled.adjoint(g) for w, g in weights]
-            raw = product(self._variance_tally, left, right)
-            return np.asarray(raw - product(self._variance_truths, *expected))
+            tally, truths = self._variance_counts
+            return np.asarray(product(tally, left, right) - product(truths, *expected))
         seen = product(self._excess, first, second)
         if product is paired:
             scattered = scatter(self.settled, left, right)
