@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from sfumato.cli.options import Asked, option, share
+from sfumato.cli.options import Asked, Level, RowsFixed, check_level, option, share
 from sfumato.cli.pages import Given
 from sfumato.cli.printing import progress_bar
 from sfumato.cli.sources import Reading
@@ -26,11 +26,8 @@ def compare(
             metavar="D",
         ),
     ] = None,
-    rows_fixed: Annotated[
-        bool,
-        option("Leave out of the errors that these people are a sample of a larger population."),
-    ] = False,
-    level: Annotated[float, option("The level of the intervals.")] = 0.95,
+    rows_fixed: RowsFixed = False,
+    level: Level = 0.95,
     reading: Reading = Reading(),
     given: Given = Given(),
 ) -> None:
@@ -41,8 +38,7 @@ def compare(
 
     Example: sfumato compare census.parquet --by sex --of income --power 3%
     """
-    if not 0 < level < 1:
-        raise ParameterError(f"--level {level:g} must lie strictly between 0 and 1")
+    check_level(level)
     wanted = None if power is None else difference(power)
     given.check()
     with progress_bar() as tell:

@@ -118,6 +118,10 @@ Schema = Annotated[
     Path | None,
     option("Read the data by this schema (TOML); else by a proposed one.", metavar="S"),
 ]
+Level = Annotated[float, option("The level of the intervals.")]
+RowsFixed = Annotated[
+    bool, option("Leave out of the errors that these people are a sample of a larger population.")
+]
 Items = Annotated[
     Path | None, option("The item ids of baskets; else those found in the data.", metavar="FILE")
 ]
@@ -188,6 +192,12 @@ def check_output(output: Path, force: bool, json: bool) -> None:
     from sfumato.table.formats import check_target
 
     check_target(output, force)
+
+
+def check_level(level: float) -> None:
+    """Refuse a level that no interval has."""
+    if not 0 < level < 1:
+        raise ParameterError(f"--level {level:g} must lie strictly between 0 and 1")
 
 
 def share(flag: str, text: str) -> float:

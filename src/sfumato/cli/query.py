@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Any
 
-from sfumato.cli.options import Asked, argument, option, share
+from sfumato.cli.options import Asked, Level, argument, check_level, option, share
 from sfumato.cli.pages import Given
 from sfumato.cli.printing import progress_bar
 from sfumato.cli.sources import Reading
-from sfumato.errors import ParameterError
 from sfumato.mine.cube import CubeResult
 from sfumato.mine.cube import query as ask
 from sfumato.view import View
@@ -21,7 +20,7 @@ def query(
     method: Annotated[
         str, option("invert: unbiased; em: the most likely counts, none below 0.")
     ] = "invert",
-    level: Annotated[float, option("The level of the intervals.")] = 0.95,
+    level: Level = 0.95,
     within: Annotated[
         str | None,
         option("Say how many rows bring every answer within this share of itself.", metavar="P%"),
@@ -36,8 +35,7 @@ def query(
     Example: sfumato query census.parquet "SELECT sex, COUNT(*), AVG(age) FROM t
     WHERE hours BETWEEN 30 AND 60 GROUP BY sex"
     """
-    if not 0 < level < 1:
-        raise ParameterError(f"--level {level:g} must lie strictly between 0 and 1")
+    check_level(level)
     wanted = None if within is None else share("--within", within)
     given.check()
     with progress_bar() as tell:

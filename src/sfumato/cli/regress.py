@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from sfumato.cli.options import Asked, argument, option
+from sfumato.cli.options import Asked, Level, RowsFixed, argument, check_level, option
 from sfumato.cli.pages import Given
 from sfumato.cli.printing import progress_bar
 from sfumato.cli.sources import Reading
@@ -29,11 +29,8 @@ def regress(
             "The value that a column's others are compared with; else the first.", metavar="A=V"
         ),
     ] = None,
-    rows_fixed: Annotated[
-        bool,
-        option("Leave out of the errors that these people are a sample of a larger population."),
-    ] = False,
-    level: Annotated[float, option("The level of the intervals.")] = 0.95,
+    rows_fixed: RowsFixed = False,
+    level: Level = 0.95,
     reading: Reading = Reading(),
     given: Given = Given(),
 ) -> None:
@@ -44,8 +41,7 @@ def regress(
 
     Example: sfumato regress census.parquet "income ~ age + C(education) + sex" --reference sex=Male
     """
-    if not 0 < level < 1:
-        raise ParameterError(f"--level {level:g} must lie strictly between 0 and 1")
+    check_level(level)
     given.check()
     with progress_bar() as tell:
         source = reading.source(file, tell, in_place=True)
