@@ -181,8 +181,7 @@ class Estimate(Result):
             sums = np.array([top, bottom])
             flat, value = weights.reshape(-1, 2), self.value.ravel()
             matrix = matrix + flat.T @ (flat * value[:, None]) - np.outer(sums, sums) / self.rows
-        parts = Parts(top, bottom, matrix[0, 0], matrix[0, 1], matrix[1, 1])
-        found = RatioAnswer.of(parts, mediants(*pair))
+        found = RatioAnswer.of(Parts.of(top, bottom, matrix), mediants(*pair))
         sampled = sampling or self.evidence.samples
         found = replace(found, sampling=sampled, assumes=self.evidence.assumes)
         if not math.isfinite(found.value):

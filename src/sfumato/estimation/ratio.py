@@ -22,6 +22,11 @@ class Parts(NamedTuple):
     covariance: Any
     bottom_variance: Any
 
+    @classmethod
+    def of(cls, top: float, bottom: float, matrix: NDArray[Any]) -> Parts:  # (2, 2)
+        """The parts of one quotient, by the covariance matrix of the two."""
+        return cls(top, bottom, matrix[0, 0], matrix[0, 1], matrix[1, 1])
+
 
 def fieller(parts: Parts, reach: float, possible: Ends) -> tuple[NDArray[Any], NDArray[Any]]:
     """The ends of intervals of quotients (Fieller 1954); nan where they cannot be estimated.

@@ -17,10 +17,21 @@ from scipy.special import chndtr, ndtr
 
 from sfumato.arguments import checked
 from sfumato.errors import EstimationError, ParameterError, listing
-from sfumato.estimation.answer import Answer
+from sfumato.estimation.answer import Answer, reach
+from sfumato.estimation.ratio import Parts, fieller
 from sfumato.mine import limits
 from sfumato.mine.crosstab import Crosstab, is_number
-from sfumato.mine.regression import FAMILIES, LINEAR, chance, event_of, p_words, solve, wald
+from sfumato.mine.regression import (
+    FAMILIES,
+    LINEAR,
+    NORMAL,
+    chance,
+    event_of,
+    p_words,
+    solve,
+    two_sided,
+    wald,
+)
 from sfumato.one_thread import one_thread
 from sfumato.printable import json_number
 from sfumato.privacy.probability import check_number, check_strictly_between
@@ -100,7 +111,7 @@ class Comparison(Result):
     table: Crosstab
     level: float = 0.95
     power: float | None = None  # of a difference so large
-    left_out: tuple[str, ...] = ()
+    left_out: str = ""  # what is within the noise of nobody
 
     @property
     def rows(self) -> int:
@@ -117,7 +128,7 @@ class Comparison(Result):
         """Of each difference: in how many campaigns like this one of the wanted size would have
         been seen at 5 %, and the size that four in five would see: Φ(|Δ|/se − z).
         """
-        z, most = NormalDist().inv_cdf(0.975), NormalDist().inv_cdf(SEEN)
+        z, most = reach(0.95), NormalDist().inv_cdf(SEEN)
         wanted = math.nan if self.power is None else abs(self.power)
         errors = [max(each.found.stderr, 1e-300) for each in self.differences]
         return [(float(ndtr(wanted / error - z)), (z + most) * error) for error in errors]
@@ -126,15 +137,12 @@ class Comparison(Result):
         """What must not be overlooked."""
         said = [*self.table.notes, *self.table.binned((self.by, self.of))]
         if self.left_out:
-            said.append(f"left out, for they are within the noise of nobody: {self.left_out[0]}")
+            said.append(f"left out, for they are within the noise of nobody: {self.left_out}")
         if self.power is not None:
             pairs = zip(self.differences, self.seen, strict=True)
             some = sorted(pairs, key=lambda pair: pair[1][0])
-            said += [
-                self._seen_in_words(*each) for each in {id(e[0]): e for e in some[:1]}.values()
-            ]
-            if len(some) > 1:
-                said.append(self._seen_in_words(*some[-1]))
+            ends = some if len(some) < 2 else (some[0], some[-1])
+            said += [self._seen_in_words(*each) for each in ends]
         return said
 
     def _seen_in_words(self, between: Difference, seen: tuple[float, float]) -> str:
@@ -303,32 +311,10 @@ def _p(p: float) -> str:
     return p_words(p) if p < 1e-3 else f"= {p_words(p)}"
 
 
-def fieller(
-    top: float, bottom: float, covariance: Floats, z: float, most: float = math.inf
-) -> Ends:
-    """The interval of a ratio that lies in [0, most] (Fieller 1954): all r with (a − rb)² ≤
-    z²(V₁₁ − 2rV₁₂ + r²V₂₂), and of what is not bounded the hull within the possible; None where
-    that is all of it.
-
-    >>> fieller(2.0, 4.0, np.zeros((2, 2)), 1.96)
-    (0.5, 0.5)
-    >>> fieller(2.0, 1.0, np.eye(2), 1.96) is None
-    True
-    """
-    if bottom <= 0:
-        return None
-    square = bottom**2 - z**2 * covariance[1, 1]
-    cross = top * bottom - z**2 * covariance[0, 1]
-    rest = top**2 - z**2 * covariance[0, 0]
-    root = math.sqrt(max(cross**2 - square * rest, 0.0))
-    if square > 0:
-        low, high = (cross - root) / square, (cross + root) / square
-    elif square < 0 and cross**2 > square * rest and (cross + root) / square < 0:
-        low, high = (cross - root) / square, math.inf  # beyond the upper of the two roots
-    else:
-        return None
-    low, high = max(low, 0.0), min(high, most)
-    return None if low > high or (low, high) == (0.0, most) else (low, high)
+def _quotient(parts: Parts, level: float) -> Ends:
+    """Fieller's interval of a ratio of what is 0 at least; None where it is not bounded."""
+    low, high = map(float, fieller(parts, reach(level), (0.0, math.inf)))
+    return None if math.isnan(low) else (low, high)
 
 
 def holm(chances: Sequence[float]) -> list[float]:
@@ -468,7 +454,7 @@ class _Compared:
             weights = np.equal.outer(self.table.codes[:, axis], np.arange(part.size)) * 1.0
             count = weights.T @ self.table.value
             noise = np.sqrt(np.maximum(np.diagonal(self.table.covariance(weights, fixed=True)), 0))
-            found.append(np.flatnonzero(count > np.maximum(1.96 * noise, 0.5)))
+            found.append(np.flatnonzero(count > np.maximum(NORMAL * noise, 0.5)))
         for axis, part in enumerate(self.table.columns):
             if len(found[axis]) < 2:
                 held = listing(part.labels[place] for place in found[axis])
@@ -542,33 +528,27 @@ class _Compared:
             self.table,
             self.level,
             power,
-            (listing(gone),) if gone else (),
+            listing(gone),
         )
 
     def _differences(
         self, values: Sequence[str], found: Floats, covariance: Floats, means: bool
     ) -> tuple[Difference, ...]:
         """Every two groups, value by value."""
-        groups, z = self._labels[0], NormalDist().inv_cdf((1 + self.level) / 2)
-        made = []
+        groups, made = self._labels[0], []
         for place, value in enumerate(values):
             for first, second in combinations(range(len(groups)), 2):
                 pair = [each * len(values) + place for each in (first, second)]
                 inner, (a, b) = covariance[np.ix_(pair, pair)], found.ravel()[pair]
                 error = math.sqrt(max(inner[0, 0] + inner[1, 1] - 2 * inner[0, 1], 0.0))
-                p = 2 * float(ndtr(-abs(a - b) / error)) if error else float(a == b)
-                between = Difference(
-                    (groups[first], groups[second]), value, Answer(float(a - b), error), p, p
-                )
+                p, pair_of = two_sided(a - b, error), (groups[first], groups[second])
+                between = Difference(pair_of, value, Answer(float(a - b), error), p, p)
                 if not means:
-                    odds, ends = self._odds(first, second, self._labels[1].index(value), z)
+                    odds, ends = self._odds(first, second, self._labels[1].index(value))
                     ratio = float(a / b) if b > 0 else None
+                    within = _quotient(Parts.of(a, b, inner), self.level)
                     between = replace(
-                        between,
-                        ratio=ratio,
-                        ratio_ends=fieller(a, b, inner, z),
-                        odds_ratio=odds,
-                        odds_ends=ends,
+                        between, ratio=ratio, ratio_ends=within, odds_ratio=odds, odds_ends=ends
                     )
                 made.append(between)
         adjusted = holm([each.p for each in made])
@@ -600,7 +580,7 @@ class _Compared:
         weights = inside * (numbers[:, None] - means) / sizes
         return [table.columns[1].name], means[:, None], table.covariance(weights)
 
-    def _odds(self, first: int, second: int, place: int, z: float) -> tuple[float | None, Ends]:
+    def _odds(self, first: int, second: int, place: int) -> tuple[float | None, Ends]:
         """The odds ratio of two groups: that of two products of counts."""
         counts, sizes = self._counts, self._counts.sum(axis=1)
         yes, no = counts[[first, second], place], (sizes - counts[:, place])[[first, second]]
@@ -612,7 +592,7 @@ class _Compared:
         slope[0, first, place], slope[0, second] = no[1], slope[0, second] + yes[0] * other
         slope[1, second, place], slope[1, first] = no[0], slope[1, first] + yes[1] * other
         flat = slope.reshape(2, -1)
-        ends = fieller(top, bottom, flat @ self._covariance @ flat.T, z)
+        ends = _quotient(Parts.of(top, bottom, flat @ self._covariance @ flat.T), self.level)
         return (top / bottom if ends is not None else None), ends
 
     def _trends(self, values: Sequence[str]) -> Iterator[tuple[str, Answer, float]]:
@@ -631,4 +611,4 @@ class _Compared:
             if line is not None:
                 error = math.sqrt(max(table.covariance(line.influence)[1, 1], 0.0))
                 slope = Answer(float(line.beta[1]), error, table.samples)
-                yield value, slope, 2 * float(ndtr(-abs(slope.value) / max(error, 1e-300)))
+                yield value, slope, two_sided(slope.value, error)

@@ -329,8 +329,8 @@ class Regression(Result):
     @cached_property
     def p(self) -> Floats:
         """How probable a coefficient as far from 0 would be by chance."""
-        z = np.abs(self.value) / np.maximum(self.stderr, 1e-300)
-        return np.asarray(2 * ndtr(-z))
+        pairs = zip(self.value, self.stderr, strict=True)
+        return np.array([two_sided(value, stderr) for value, stderr in pairs])
 
     def coefficient(self, name: str) -> Answer:
         """One coefficient with its standard error."""
@@ -507,6 +507,11 @@ def wald(value: Floats, covariance: Floats) -> tuple[float, int]:
     kept = spread > 1e-8 * spread[-1]
     along = axes.T @ (value / unit)
     return float((along[kept] ** 2 / spread[kept]).sum()), int(kept.sum())
+
+
+def two_sided(value: float, stderr: float) -> float:
+    """How probable an estimate as far from 0 is by chance, if it is normal."""
+    return 2 * float(ndtr(-abs(value) / max(stderr, 1e-300)))
 
 
 def chance(chi2: float, df: int) -> float:

@@ -306,7 +306,7 @@ class Sheet:
         counts, found = self.tables.counts, plain
         if quantity.over is not None:
             top, bottom = quantity.over
-            parts = Parts(top.value, bottom.value, matrix[1, 1], matrix[1, 2], matrix[2, 2])
+            parts = Parts.of(top.value, bottom.value, matrix[1:, 1:])
             found = self.noted(RatioAnswer.of(parts, plain.possible))
         elif (reach(0.95) ** 2 * np.diag(matrix)[1:] >= [each.value**2 for each in below]).any():
             found = self.noted(Answer(NONE, NONE))
