@@ -13,8 +13,9 @@ from scipy.stats import chi2_contingency, kstest, norm
 import sfumato as sf
 from sfumato.domain import Bins, Category, Domain
 from sfumato.errors import EstimationError, ParameterError, SchemaError
+from sfumato.estimation.ratio import Parts, fieller
 from sfumato.mechanisms.questionnaire import Questionnaire
-from sfumato.mine.comparison import compare, fieller, holm
+from sfumato.mine.comparison import compare, holm
 from sfumato.randomness import seeded
 from sfumato.release import Exact, perturb
 from sfumato.table import Table
@@ -186,15 +187,16 @@ def test_it_is_text_frames_json_and_a_picture(records: Table) -> None:
 
 
 def test_fieller_by_simulation() -> None:
-    """Also where the denominator is hardly known; an interval that says nothing is None."""
+    """Also where the denominator is hardly known; an interval that says nothing is nan."""
     rng, truth, covariance = np.random.default_rng(2), np.array([2.0, 4.0]), np.eye(2) * 1.5
     held = []
     for _ in range(4000):
         top, bottom = rng.multivariate_normal(truth, covariance)
-        ends = fieller(top, bottom, covariance, 1.96)
-        held.append(ends is None or ends[0] <= 0.5 <= ends[1])
+        low, high = fieller(Parts.of(top, bottom, covariance), 1.96, (0.0, math.inf))
+        held.append(bool(np.isnan(low)) or low <= 0.5 <= high)
     assert 0.94 < np.mean(held) < 0.985
-    assert fieller(1.0, -1.0, np.eye(2) * 1e-6, 1.96) is None
+    nothing = fieller(Parts.of(1.0, -1.0, np.eye(2) * 1e-6), 1.96, (0.0, math.inf))
+    assert np.isnan(nothing).all()
     assert holm([0.5, 0.5]) == [1.0, 1.0]
 
 

@@ -202,10 +202,9 @@ def file_relation(
     *,
     connection: DuckDBPyConnection | None = None,
     name: str = VIEW,
-    threads: int | None = None,
 ) -> DuckRelation:
     """The rows of a Parquet or CSV file, read column by column as they are asked for."""
-    connection = connect(threads=threads) if connection is None else connection
+    connection = connect() if connection is None else connection
     view = DUCKDB.quoted(name)
     with _clear(reader.where):
         connection.execute(

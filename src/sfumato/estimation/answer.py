@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
-from typing import Any
+from typing import Any, Self
 
 from sfumato.arguments import checked
 from sfumato.errors import ParameterError
@@ -66,7 +66,7 @@ class Answer(Result):
         half = reach(level) * self.stderr
         return within(self.possible, (self.value - half, self.value + half))
 
-    def scaled(self, factor: float) -> Answer:
+    def scaled(self, factor: float) -> Self:
         """The answer times a known number."""
         ends = ordered(factor, self.possible)
         value, stderr = self.value * factor, self.stderr * abs(factor)

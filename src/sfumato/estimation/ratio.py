@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.estimation.answer import ANYTHING, Answer, Ends, ordered, reach
+from sfumato.estimation.answer import ANYTHING, Answer, Ends, reach
 
 
 class Parts(NamedTuple):
@@ -124,13 +124,8 @@ class RatioAnswer(Answer):
         low, high = map(float, fieller(self.parts, reach(level), self.possible))
         return self.possible if math.isnan(low) else (low, high)
 
-    def scaled(self, factor: float) -> RatioAnswer:
+    def scaled(self, factor: float) -> Self:
         """The answer times a known number."""
         top, bottom, variance, covariance, other = self.parts
-        return replace(
-            self,
-            value=self.value * factor,
-            stderr=self.stderr * abs(factor),
-            possible=ordered(factor, self.possible),
-            parts=Parts(factor * top, bottom, factor**2 * variance, factor * covariance, other),
-        )
+        parts = Parts(factor * top, bottom, factor**2 * variance, factor * covariance, other)
+        return replace(super().scaled(factor), parts=parts)

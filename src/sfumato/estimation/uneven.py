@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from statistics import NormalDist
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,7 @@ from sfumato.estimation.answer import ANYTHING, Answer, Ends, ordered, reach, wi
 
 LEVELS = (0.9, 0.95, 0.99)  # for which ends are computed; those of others lie between them
 DRAWS = 4000  # of a computation that is no line
-REACHES = tuple(NormalDist().inv_cdf((1 + level) / 2) for level in LEVELS)
+REACHES = tuple(map(reach, LEVELS))
 
 
 @dataclass(frozen=True)
@@ -64,12 +63,10 @@ class UnevenAnswer(Answer):
         (first, low), (second, high) = known[above - 1], known[above]
         return low + (high - low) * (reach - first) / (second - first)
 
-    def scaled(self, factor: float) -> UnevenAnswer:
+    def scaled(self, factor: float) -> Self:
         """The answer times a known number."""
-        ends = tuple(ordered(factor, each) for each in self.ends)
-        value, stderr = self.value * factor, self.stderr * abs(factor)
         return replace(
-            self, value=value, stderr=stderr, ends=ends, possible=ordered(factor, self.possible)
+            super().scaled(factor), ends=tuple(ordered(factor, each) for each in self.ends)
         )
 
     def __repr__(self) -> str:

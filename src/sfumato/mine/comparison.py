@@ -223,44 +223,33 @@ class Comparison(Result):
         return TableView([*columns, column], "Groups")
 
     def _differences(self) -> TableView:
-        every, level = self.differences, self.level
+        every, alone = self.differences, len(self.differences) == 1
+
+        def column(field: str, head: str = "", **how: Any) -> ColumnView:
+            return ColumnView(head, [getattr(each, field) for each in every], field=field, **how)
+
         columns = [
             ColumnView(self.by, [" – ".join(each.groups) for each in every]),
             ColumnView("", [each.groups[0] for each in every], field="group", kind="string"),
             ColumnView("", [each.groups[1] for each in every], field="other", kind="string"),
-            ColumnView(
-                "" if len(self.values) == 1 else self.of,
-                [each.of for each in every],
-                field="of",
-                kind="string",
-            ),
+            column("of", "" if len(self.values) == 1 else self.of, kind="string"),
             _estimates(
                 "difference",
                 [each.found for each in every],
-                level,
+                self.level,
                 ("value", "stderr", "low", "high"),
                 beside=self.means,
             ),
-            ColumnView(
-                "p" if len(every) == 1 else "", [e.p for e in every], words=p_words, field="p"
-            ),
-            ColumnView(
-                "" if len(every) == 1 else "p (Holm)",
-                [each.p_adjusted for each in every],
-                words=p_words,
-                field="p_adjusted",
-            ),
+            column("p", "p" if alone else "", words=p_words),
+            column("p_adjusted", "" if alone else "p (Holm)", words=p_words),
         ]
         if not self.means:
+            odds = [_within(each.odds_ratio, each.odds_ends) for each in every]
             columns += [
                 ColumnView("ratio", [_within(each.ratio, each.ratio_ends) for each in every]),
-                ColumnView(
-                    "odds ratio", [_within(each.odds_ratio, each.odds_ends) for each in every]
-                ),
-                ColumnView("", [each.ratio for each in every], field="ratio", kind="double"),
-                ColumnView(
-                    "", [each.odds_ratio for each in every], field="odds_ratio", kind="double"
-                ),
+                ColumnView("odds ratio", odds),
+                column("ratio", kind="double"),
+                column("odds_ratio", kind="double"),
             ]
         return TableView(columns, "Differences")
 
@@ -413,13 +402,6 @@ def compare(
 ) -> Comparison:
     """The groups of one column compared by another: shares of its values, or its means where it is
     a number.
-
-    >>> from sfumato.release import Exact
-    >>> from sfumato.table import read
-    >>> people = {"sex": ["f", "m"] * 50, "smoker": ["no", "no", "no", "yes"] * 25}
-    >>> found = compare(Exact(read(people)), "sex", "smoker")
-    >>> found.independence.df, round(found.differences[0].found.value, 3)
-    (1, -0.5)
     """
     if by == of:
         raise ParameterError(f"'{by}' is compared with itself", hint="name two columns")

@@ -87,11 +87,12 @@ class Crosstab:
         codes, numbers = [], []
         for part, value in zip(parts, values, strict=True):
             attribute = part.attribute
-            is_number = isinstance(attribute, Numeric)
-            place = np.asarray(part.assign(value) if is_number else value, dtype=np.intp)
-            codes.append(place)
-            own = attribute.numbers(value) if isinstance(attribute, Numeric) else None
-            numbers.append(middles(part)[place] if own is None else own.astype(np.float64))
+            if isinstance(attribute, Numeric):
+                codes.append(np.asarray(part.assign(value), dtype=np.intp))
+                numbers.append(attribute.numbers(value).astype(np.float64))
+            else:
+                codes.append(value)
+                numbers.append(middles(part)[value])
         stacked = np.stack(codes, axis=1), np.stack(numbers, axis=1)
         value = counts.astype(np.float64)
         return cls(parts, *stacked, value, source.rows, RECORDS, None, rows_fixed)

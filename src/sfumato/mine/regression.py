@@ -135,23 +135,18 @@ def _coded(factor: Factor, table: Crosstab, reference: str | None) -> Iterator[t
     """The columns that a factor gives, and their names."""
     place = table.column(factor.name)
     part, codes = table.columns[place], table.codes[:, place]
-    if _contrasted(factor, part):
-        if len(np.unique(codes[table.value != 0])) < 2:
-            raise EstimationError(
-                f"'{part.name}' has one value only, so nothing is explained by it",
-                hint="leave it out",
-            )
-        for code, label in enumerate(part.labels):
-            if label != reference:
-                yield f"{part.name}={label}", (codes == code).astype(np.float64)
-        return
-    numbers = table.numbers[:, place]
-    scores = codes.astype(np.float64) if np.isnan(numbers).any() else numbers
+    contrasted, numbers = _contrasted(factor, part), table.numbers[:, place]
+    scores = codes.astype(np.float64) if contrasted or np.isnan(numbers).any() else numbers
     if len(np.unique(scores[table.value != 0])) < 2:
         raise EstimationError(
             f"'{part.name}' has one value only, so nothing is explained by it", hint="leave it out"
         )
-    yield str(factor), scores
+    if not contrasted:
+        yield str(factor), scores
+        return
+    for code, label in enumerate(part.labels):
+        if label != reference:
+            yield f"{part.name}={label}", (codes == code).astype(np.float64)
 
 
 def _response(
@@ -172,11 +167,9 @@ def _response(
             raise ParameterError(f"'{part.name}' has values below 0, and Poisson counts from 0")
         return family, None, numbers
     if not yes_no:
+        kind = "yes/no" if numeric else "yes/no and no number"
         raise ParameterError(
-            f"'{part.name}' is no yes/no and no number: it has {part.size} values "
-            f"({listing(part.labels)})"
-            if not numeric
-            else f"'{part.name}' is no yes/no: it has {part.size} values ({listing(part.labels)})",
+            f"'{part.name}' is no {kind}: it has {part.size} values ({listing(part.labels)})",
             hint=f'name the value that counts as yes: {part.name}="{part.labels[-1]}" ~ …',
         )
     event = formula.event or event_of(part, chosen.get(part.name))
@@ -434,10 +427,7 @@ class Regression(Result):
 
     def _columns(self, level: float) -> list[ColumnView]:
         ends, ratio = self.interval(level), FAMILIES[self.family].ratio
-        head, p = (
-            f"{100 * level:g} % interval",
-            ColumnView("p", self.p.tolist(), words=p_words, field="p"),
-        )
+        p = ColumnView("p", self.p.tolist(), words=p_words, field="p")
         columns = [
             ColumnView("column", self.names, field="term", kind="string"),
             ColumnView(
@@ -456,7 +446,10 @@ class Regression(Result):
         return [
             *columns,
             ColumnView(ratio, np.exp(self.value).tolist(), words=_ratio, field=field),
-            ColumnView(head, [f"[{_ratio(low)}, {_ratio(high)}]" for low, high in within]),
+            ColumnView(
+                f"{100 * level:g} % interval",
+                [f"[{_ratio(low)}, {_ratio(high)}]" for low, high in within],
+            ),
             ColumnView("", within[:, 0].tolist(), field=f"{field}_low"),
             ColumnView("", within[:, 1].tolist(), field=f"{field}_high"),
             p,
@@ -467,14 +460,13 @@ class Regression(Result):
         value, ends = self.value[some], self.interval(level)[some]
         if ratio is not None:
             value, ends = np.exp(value), np.exp(ends)
-        mark = (0.0, "no difference") if ratio is None else (1.0, "no difference")
         panel = Panel(
             "points",
             self.names[some],
             [Series(f"{100 * level:g} % interval", value, ends=ends)],
             quantity=ratio or "coefficient",
             sideways=True,
-            mark=mark,
+            mark=(0.0 if ratio is None else 1.0, "no difference"),
             log="" if ratio is None else "x",
             from_zero=False,
         )
@@ -532,13 +524,6 @@ def regress(
 ) -> Regression:
     """The regression that a formula names, from true records, reports or a model: logit for a
     yes/no, linear for a number, or as the family says.
-
-    >>> from sfumato.release import Exact
-    >>> from sfumato.table import read
-    >>> people = {"ill": ["no", "yes"] * 40, "smoker": ["no", "no", "no", "yes", "yes"] * 16}
-    >>> found = regress(Exact(read(people)), "ill ~ smoker")
-    >>> [round(each, 6) + 0.0 for each in found.value.tolist()]
-    [0.0, 0.0]
     """
     asked, chosen = Formula.read(formula), dict(reference or {})
     if not all(isinstance(value, str | int | float) for value in chosen.values()):

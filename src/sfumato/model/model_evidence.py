@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import NormalDist
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.domain import Cells, gathered
 from sfumato.errors import Unanswerable
-from sfumato.estimation.answer import Answer, ordered
+from sfumato.estimation.answer import Answer
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import Evidence, Product, paired
 from sfumato.estimation.likelihood import clip_and_scale
@@ -217,16 +217,10 @@ class ModelAnswer(Answer):
             max(high, self.value), self.value + 2 * far
         )
 
-    def scaled(self, factor: float) -> ModelAnswer:
+    def scaled(self, factor: float) -> Self:
         """The answer times a known number."""
-        return replace(
-            self,
-            value=self.value * factor,
-            stderr=self.stderr * abs(factor),
-            reports=self.reports.scaled(factor),
-            model=self.model.scaled(factor),
-            possible=ordered(factor, self.possible),
-        )
+        reports, model = self.reports.scaled(factor), self.model.scaled(factor)
+        return replace(super().scaled(factor), reports=reports, model=model)
 
 
 def translated(model: NDArray[Any], direct: Evidence) -> NDArray[Any]:

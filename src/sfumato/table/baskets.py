@@ -354,9 +354,9 @@ class LongReader(BasketsReader):
             yield Bits.from_csr(part - part[0], chosen, attribute.size)
 
 
-def basket_domain(ids: NDArray[np.int64], name: str = ITEMS_NAME) -> Domain:
+def basket_domain(ids: NDArray[np.int64]) -> Domain:
     """The domain of baskets of these items."""
-    return Domain((Items(name, tuple(map(str, ids.tolist()))),))
+    return Domain((Items(ITEMS_NAME, tuple(map(str, ids.tolist()))),))
 
 
 def read_items(path: str | Path, *, named: bool = False) -> Domain:

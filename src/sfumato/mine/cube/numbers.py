@@ -301,7 +301,7 @@ def _both(first: Mask | None, second: Mask | None) -> Mask | None:
     return first & second
 
 
-def axis_numbers(axis: Axis, codes: Codes, what: str = "sum or average") -> Terms:
+def axis_numbers(axis: Axis, codes: Codes) -> Terms:
     """The numbers that codes of a column stand for; a category counts where all its values are
     numbers.
     """
@@ -312,7 +312,7 @@ def axis_numbers(axis: Axis, codes: Codes, what: str = "sum or average") -> Term
     if isinstance(attribute, Items):
         return Terms(np.asarray(codes, dtype=np.float64))
     if isinstance(attribute, Category):
-        values = label_numbers(attribute, what)
+        values = label_numbers(attribute, "sum or average")
         kind = Kind.WHOLE if all(value.denominator == 1 for value in values) else Kind.DECIMAL
         return Terms(np.array([float(value) for value in values])[codes], kind)
     raise QueryError(
