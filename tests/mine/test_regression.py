@@ -293,7 +293,7 @@ def test_it_is_text_frames_json_pages_and_a_picture(rows: dict[str, list[Any]]) 
 REFUSED = {
     "y ~ agee": "did you mean 'age'",
     "c ~ age": "no yes/no and no number",
-    "y age": "one ~ parts",
+    "y age": "one ~ separates",
     "y ~ ": "a name is missing",
     "y ~ s + y": "both sides",
     "y ~ C(s": "is no name",

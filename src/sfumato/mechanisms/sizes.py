@@ -84,7 +84,8 @@ class SizeBins:
         alone = found + error * np.exp(-(found**2) / variance / 2) / (
             math.sqrt(2 * math.pi) * above
         )
-        weight = np.exp(_centred(np.log(density + free).sum(axis=1)))
+        logs = np.log(density + free).sum(axis=1)
+        weight = np.exp(logs - logs.max())
         weight /= weight.sum()
         on = density / (density + free)  # (curves, tiers): how probably near the curve
         drawn = np.maximum(curve + near / spread * off, 0.0)
@@ -208,10 +209,6 @@ class SizeBins:
     def large(self) -> float:
         """The share of baskets above the cap, at most: two errors above what it seems to be."""
         return float(self.shares.sum() + 2 * math.sqrt(max(float(self.covariance.sum()), 0.0)))
-
-
-def _centred(logs: Floats) -> Floats:
-    return np.asarray(logs - logs.max())
 
 
 def _mean_sizes(starts: tuple[int, ...]) -> Floats:  # (tiers,)

@@ -111,7 +111,7 @@ class Comparison(Result):
     table: Crosstab
     level: float = 0.95
     power: float | None = None  # of a difference so large
-    left_out: str = ""  # what is within the noise of nobody
+    left_out: str = ""  # what is too rare to be told from nobody
 
     @property
     def rows(self) -> int:
@@ -137,7 +137,7 @@ class Comparison(Result):
         """What must not be overlooked."""
         said = [*self.table.notes, *self.table.binned((self.by, self.of))]
         if self.left_out:
-            said.append(f"left out, for they are within the noise of nobody: {self.left_out}")
+            said.append(f"left out, too rare to be told from nobody: {self.left_out}")
         if self.power is not None:
             pairs = zip(self.differences, self.seen, strict=True)
             some = sorted(pairs, key=lambda pair: pair[1][0])

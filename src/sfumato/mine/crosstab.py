@@ -158,8 +158,8 @@ class Crosstab:
         if self.origin == RECORDS or not parts:
             return []
         return [
-            "numbers are known in bins, which stand at their middles, wide ones at the ends at the "
-            f"mean of an exponential tail: {listing(part.name for part in parts)}"
+            "numbers known in bins count as the middle of their bin, in a wide first or last bin "
+            f"as the mean of an exponential tail: {listing(part.name for part in parts)}"
         ]
 
     def column(self, name: str) -> int:

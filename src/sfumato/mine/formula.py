@@ -57,7 +57,7 @@ class Formula:
         sides = _split([*_tokens(text)], "~")
         if len(sides) != 2:
             raise ParameterError(
-                f"{shown(text)} is no formula: one ~ parts the response from what explains it",
+                f"{shown(text)} is no formula: one ~ separates the response from what explains it",
                 hint=_HINT,
             )
         left, right = sides

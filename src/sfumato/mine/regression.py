@@ -356,8 +356,7 @@ class Regression(Result):
         said = [*self.table.notes, *self.table.binned(used)]
         if self.clipped:
             said.append(
-                "the counts leave the curvature open, so negative ones were set to 0: the "
-                "coefficients are biased towards 0"
+                "negative counts had to be set to 0, so the coefficients are biased towards 0"
             )
         return said
 
@@ -536,8 +535,8 @@ def regress(
     found = solve(design.matrix, response, table.value, table.rows, kind)
     if found is None:
         raise EstimationError(
-            f"{formula}: the coefficients cannot be estimated: some column, or some columns "
-            "together, tell the response apart, or say the same as others",
+            f"{formula}: the coefficients cannot be estimated: some columns determine the "
+            "response, or repeat what others say",
             hint="leave a column out, merge rare values, or ask more people",
         )
     check_told(design, found, table.value, table, kind)

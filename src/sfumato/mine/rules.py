@@ -40,7 +40,7 @@ DRAWN_ERROR = 0.25  # of a confidence: what is less certain would only stretch t
 
 
 @dataclass(frozen=True)
-class _Parts:
+class _Supports:
     """The supports a rule's metrics are made of."""
 
     antecedent: Floats
@@ -48,31 +48,31 @@ class _Parts:
     both: Floats
 
 
-def _confidence(of: _Parts) -> Floats:
+def _confidence(of: _Supports) -> Floats:
     return of.both / of.antecedent
 
 
-def _conviction(of: _Parts) -> Floats:
+def _conviction(of: _Supports) -> Floats:
     missed = 1 - _confidence(of)
     return np.where(missed > 0, (1 - of.consequent) / missed, np.inf)
 
 
-def _leverage(of: _Parts) -> Floats:
+def _leverage(of: _Supports) -> Floats:
     return of.both - of.antecedent * of.consequent
 
 
-def _zhang(of: _Parts) -> Floats:
+def _zhang(of: _Supports) -> Floats:
     largest = np.maximum(of.both * (1 - of.antecedent), of.antecedent * (of.consequent - of.both))
     return np.where(largest == 0, 0, _leverage(of) / largest)
 
 
-def _certainty(of: _Parts) -> Floats:
+def _certainty(of: _Supports) -> Floats:
     rest = 1 - of.consequent
     return np.where(rest == 0, 0, (_confidence(of) - of.consequent) / rest)
 
 
 # Names and order of mlxtend.
-METRICS: dict[str, Callable[[_Parts], Floats]] = {
+METRICS: dict[str, Callable[[_Supports], Floats]] = {
     "antecedent support": lambda of: of.antecedent,
     "consequent support": lambda of: of.consequent,
     "support": lambda of: of.both,
@@ -91,7 +91,7 @@ QUOTIENTS = ("confidence", "lift")  # which have intervals of their own, by Fiel
 
 # How each metric moves with the supports of the antecedent, the consequent and both.
 _Gradient = tuple[Floats | float, Floats | float, Floats | float]
-_GRADIENTS: dict[str, Callable[[_Parts], _Gradient]] = {
+_GRADIENTS: dict[str, Callable[[_Supports], _Gradient]] = {
     "antecedent support": lambda of: (1.0, 0.0, 0.0),
     "consequent support": lambda of: (0.0, 1.0, 0.0),
     "support": lambda of: (0.0, 0.0, 1.0),
@@ -404,7 +404,7 @@ def _rules_of(
     if max_consequents is not None:
         masks = masks[length - np.bitwise_count(masks) <= max_consequents]
     with np.errstate(divide="ignore", invalid="ignore"):
-        parts = _Parts(support[:, masks], support[:, whole - masks], support[:, [whole]])
+        parts = _Supports(support[:, masks], support[:, whole - masks], support[:, [whole]])
         if metric == "confidence":  # by counts, of which no quotient is rounded
             reached = parts.both >= least * parts.antecedent
         else:
@@ -413,7 +413,7 @@ def _rules_of(
         itemset, column = np.nonzero(reached)
         ifs = masks[column]
         sides = [(itemset, each) for each in (ifs, whole - ifs, np.full_like(ifs, whole))]
-        found = _Parts(*(support[side] for side in sides))
+        found = _Supports(*(support[side] for side in sides))
         metrics = {name: function(found) for name, function in METRICS.items()}
         covariance = _covariances(itemsets, length, lattice, sides)
         stderr, ends = _errors(found, covariance), _ends(found, covariance)
@@ -452,7 +452,7 @@ def _covariances(itemsets: Itemsets, length: int, lattice: Integers, sides: _Sid
     )
 
 
-def _ends(parts: _Parts, covariance: _Covariances) -> dict[str, Floats]:
+def _ends(parts: _Supports, covariance: _Covariances) -> dict[str, Floats]:
     """The 95 % intervals of quotients, by Fieller's method; nan where they cannot be estimated."""
     (ifs, _, with_ifs), _, (_, _, own) = covariance
     quotients = {
@@ -466,7 +466,7 @@ def _ends(parts: _Parts, covariance: _Covariances) -> dict[str, Floats]:
     return {name: np.stack(ends, axis=-1) for name, ends in found.items()}
 
 
-def _errors(parts: _Parts, covariance: _Covariances) -> dict[str, Floats]:
+def _errors(parts: _Supports, covariance: _Covariances) -> dict[str, Floats]:
     """Standard errors of rules, by the delta method."""
     found = {}
     for name, gradient in _GRADIENTS.items():  # gradientᵀ · covariance · gradient
