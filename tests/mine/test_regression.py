@@ -366,6 +366,29 @@ def test_a_formula_is_read() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "does"),
+    [
+        ("income=<=50K ~ sex", 'income="<=50K" ~'),
+        ("income=~ ~ sex", 'income="<=50K" ~'),
+        ("income ~ log(age)", r"score\(x\) as a number"),
+        ("income", "quote names with signs"),
+    ],
+)
+def test_what_is_no_formula_is_told_what_would_do(text: str, does: str) -> None:
+    with pytest.raises(ParameterError, match=does):
+        Formula.read(text)
+    assert Formula.read('income="<=50K" ~ sex').event == "<=50K"
+
+
+@pytest.mark.parametrize("formula", ["y ~ x", 'y="one" ~ x'])
+def test_a_column_of_one_value_cannot_be_explained(formula: str) -> None:
+    names = Domain((Category("y", ("one",)), Category("x", ("a", "b"))))
+    table = Table(names, (np.zeros(40, np.uint8), np.arange(40, dtype=np.uint8) % 2))
+    with pytest.raises(EstimationError, match="'y' has one value only"):
+        regress(Exact(table), formula)
+
+
 def test_open_ended_bins_stand_nearer_than_their_middle() -> None:
     """Beside the true means of four laws, cut at their quintiles: never further off than the
     middle, and at long tails far nearer.

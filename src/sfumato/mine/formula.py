@@ -14,6 +14,8 @@ CONTRASTS, SCORES = "C", "score"
 CODINGS = (CONTRASTS, SCORES)
 _TOKEN = re.compile(r'\s*(?:([~+:*()=])|`([^`]*)`|"([^"]*)"|([^~+:*()=`"]+))')
 _HINT = 'as in "diabetes ~ age + smoker + age:smoker"; quote names with signs in them: `a+b`'
+_CODED = "C(x) takes x by contrasts, score(x) as a number; no other function is known"
+_QUOTED = 'quote a value with signs in it: income="<=50K" ~ …'
 
 
 @dataclass(frozen=True)
@@ -58,13 +60,13 @@ class Formula:
         if len(sides) != 2:
             raise ParameterError(
                 f"{shown(text)} is no formula: one ~ separates the response from what explains it",
-                hint=_HINT,
+                hint=_HINT if len(sides) < 2 else _QUOTED,
             )
         left, right = sides
         named = [_word(part, text) for part in _split(left, "=")]
         terms = dict.fromkeys(term for part in _split(right, "+") for term in _terms(part, text))
         if len(named) > 2:
-            raise ParameterError(f"the response of {shown(text)} has two values", hint=_HINT)
+            raise ParameterError(f"the response of {shown(text)} has two values", hint=_QUOTED)
         response = named[0]
         if any(factor.name == response for term in terms for factor in term):
             raise ParameterError(f"'{response}' stands on both sides of the formula", hint=_HINT)
@@ -111,7 +113,7 @@ def _word(tokens: Sequence[Token], text: str) -> str:
     if len(tokens) != 1 or tokens[0][1] or not tokens[0][0]:
         found = "".join(word for word, _ in tokens)
         what = f"{shown(found)} is no name" if found else "a name is missing"
-        raise ParameterError(f"{what} in {shown(text)}", hint=_HINT)
+        raise ParameterError(f"{what} in {shown(text)}", hint=_CODED if "(" in found else _HINT)
     return tokens[0][0]
 
 

@@ -166,6 +166,11 @@ def _response(
         if family == POISSON and numbers.min() < 0:
             raise ParameterError(f"'{part.name}' has values below 0, and Poisson counts from 0")
         return family, None, numbers
+    if part.size < 2:
+        raise EstimationError(
+            f"'{part.name}' has one value only ({part.labels[0]}), so there is nothing to explain",
+            hint="explain another column",
+        )
     if not yes_no:
         kind = "yes/no" if numeric else "yes/no and no number"
         raise ParameterError(
