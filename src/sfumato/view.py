@@ -25,7 +25,8 @@ Values: TypeAlias = "Sequence[float] | NDArray[Any]"
 # A number in words: 48,842 or 1.2e+08 or 3.1 % or 0.12 ± 0.01 or ± 0.01, or the dash of none.
 _NUMBER = r"-?[\d,.]+(e[+-]?\d+)?( ?%)?"
 _BOTH = rf"\[{_NUMBER}, {_NUMBER}\]|{_NUMBER} – {_NUMBER}"  # the ends of an interval
-_ONE = rf"{_NUMBER}( (± {_NUMBER}|± ∞|exact|\(model\)))?"
+_HULL = rf"\[{_NUMBER}, ({_NUMBER}|∞)\]"
+_ONE = rf"{_NUMBER}( (± {_NUMBER}|± ∞|exact|\(model\)|{_HULL}))?"
 _FIGURE = re.compile(rf"|–|∞|exact|{_ONE}|± {_NUMBER}|{_BOTH}")
 LISTED, DRAWN = 200, 20  # what people see at most: lines of a table, points of a picture
 EXACT = 1e-9  # relative errors below are rounding, not noise

@@ -18,6 +18,7 @@ from sfumato.mechanisms.questionnaire import Questionnaire
 from sfumato.mine.comparison import compare, holm
 from sfumato.randomness import seeded
 from sfumato.release import Exact, perturb
+from sfumato.renderers.text import Paper, lines_of
 from sfumato.table import Table
 
 Floats = NDArray[Any]
@@ -198,6 +199,42 @@ def test_fieller_by_simulation() -> None:
     nothing = fieller(Parts.of(1.0, -1.0, np.eye(2) * 1e-6), 1.96, (0.0, math.inf))
     assert np.isnan(nothing).all()
     assert holm([0.5, 0.5]) == [1.0, 1.0]
+
+
+def test_what_hardly_anything_is_known_of_stays_possible() -> None:
+    """Groups within the noise are left out until all that stay have people; a share below 0 gives
+    no ratio below 0.
+    """
+    compared, names = 0, domain(3, 5)
+    rng = np.random.default_rng(4)
+    for seed in range(60):
+        columns = rng.integers(0, 3, 150).astype(np.uint8), rng.integers(0, 5, 150).astype(np.uint8)
+        release = perturb(Table(names, columns), sf.GammaDiagonal(names, 19), seeded(seed))
+        try:
+            found = compare(release, "a", "b")
+        except EstimationError as refused:
+            assert "larger than the noise" in str(refused) or "one value only" in str(refused)
+            continue
+        compared += 1
+        assert all(people.value > 0 for people in found.people)
+        assert found.independence is not None and 0 <= found.independence.v <= 1
+        for each in found.differences:
+            for value, ends in ((each.ratio, each.ratio_ends), (each.odds_ratio, each.odds_ends)):
+                assert (value is None) == (ends is None)
+                assert value is None or ends is None or ends[0] <= value <= ends[1]
+        for share in (share for shares in found.found for share in shares):
+            assert 0 <= share.interval()[0] <= share.interval()[1] <= 1
+    assert compared > 10
+
+
+@pytest.mark.parametrize("names", ["abc", "123"])
+def test_ratios_are_figures_that_stand_beside_their_groups_once(names: str) -> None:
+    columns = {"a": [*names] * 40, "b": [*(names[:2] * 3)] * 20, "c": [*names, *names[::-1]] * 20}
+    for of in "bc":
+        lines = lines_of(sf.compare(columns, "a", of).view(), Paper())
+        heads = [line for line in lines if "ratio" in line]
+        assert sum(line.count("odds ratio") for line in heads) == 1
+        assert all(line.split()[0] == "a" for line in heads)
 
 
 def test_what_cannot_be_compared_is_said_so(records: Table) -> None:

@@ -17,7 +17,7 @@ from scipy.special import chndtr, ndtr
 
 from sfumato.arguments import checked
 from sfumato.errors import EstimationError, ParameterError, listing
-from sfumato.estimation.answer import Answer, reach
+from sfumato.estimation.answer import ANYTHING, Answer, reach
 from sfumato.estimation.ratio import Parts, fieller
 from sfumato.mine import limits
 from sfumato.mine.crosstab import Crosstab, is_number
@@ -300,10 +300,14 @@ def _p(p: float) -> str:
     return p_words(p) if p < 1e-3 else f"= {p_words(p)}"
 
 
-def _quotient(parts: Parts, level: float) -> Ends:
-    """Fieller's interval of a ratio of what is 0 at least; None where it is not bounded."""
+def _quotient(parts: Parts, level: float) -> tuple[float | None, Ends]:
+    """A ratio of what is 0 at least, and Fieller's interval; None where it is not bounded. Where
+    noise took a share below 0, the ratio is the end of its interval.
+    """
     low, high = map(float, fieller(parts, reach(level), (0.0, math.inf)))
-    return None if math.isnan(low) else (low, high)
+    if math.isnan(low):
+        return None, None
+    return float(min(max(parts.top / parts.bottom, low), high)), (low, high)
 
 
 def holm(chances: Sequence[float]) -> list[float]:
@@ -430,13 +434,22 @@ class _Compared:
 
     @cached_property
     def _known(self) -> tuple[Floats, Floats]:
-        """Which groups and values are more than noise: those that surely somebody has."""
-        found = []
-        for axis, part in enumerate(self.table.columns):
-            weights = np.equal.outer(self.table.codes[:, axis], np.arange(part.size)) * 1.0
-            count = weights.T @ self.table.value
-            noise = np.sqrt(np.maximum(np.diagonal(self.table.covariance(weights, fixed=True)), 0))
-            found.append(np.flatnonzero(count > np.maximum(NORMAL * noise, 0.5)))
+        """Which groups and values are more than noise: those that surely somebody has, also when
+        only those are counted who have a group and a value that stay.
+        """
+        parts, codes = self.table.columns, self.table.codes
+        found = [np.arange(part.size) for part in parts]
+        before: list[int] = []
+        while before != (sizes := [*map(len, found)]) and all(sizes):
+            before = sizes
+            among = [np.isin(codes[:, 1 - axis], found[1 - axis]) for axis in range(2)]
+            found = [self._held(axis, found[axis], among[axis]) for axis in range(2)]
+        if not all(map(len, found)):
+            raise EstimationError(
+                f"'{parts[0].name}' and '{parts[1].name}' cannot be compared: no group is larger "
+                "than the noise of these reports",
+                hint="use coarser cells, or ask more people",
+            )
         for axis, part in enumerate(self.table.columns):
             if len(found[axis]) < 2:
                 held = listing(part.labels[place] for place in found[axis])
@@ -445,6 +458,12 @@ class _Compared:
                     "is nothing to compare"
                 )
         return found[0], found[1]
+
+    def _held(self, axis: int, places: NDArray[Any], among: NDArray[np.bool_]) -> NDArray[Any]:
+        """Which of these values have more people among those cells than noise explains."""
+        weights = (np.equal.outer(self.table.codes[:, axis], places) & among[:, None]) * 1.0
+        noise = np.sqrt(np.maximum(np.diagonal(self.table.covariance(weights, fixed=True)), 0))
+        return places[weights.T @ self.table.value > np.maximum(NORMAL * noise, 0.5)]
 
     @cached_property
     def _cells(self) -> Floats:  # (cells, groups·values)
@@ -493,7 +512,9 @@ class _Compared:
         means = is_number(of)
         values, found, covariance = self._means() if means else self._shares(labels)
         stated = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
-        answers = [Answer(*each) for each in zip(found.ravel().tolist(), stated, strict=True)]
+        pairs = zip(found.ravel().tolist(), stated, strict=True)
+        possible = ANYTHING if means else (0.0, 1.0)
+        answers = [Answer(*each, possible=possible) for each in pairs]
         people = self._cells @ np.kron(np.eye(len(groups)), np.ones((len(labels), 1)))
         step = len(values)
         return Comparison(
@@ -518,17 +539,18 @@ class _Compared:
     ) -> tuple[Difference, ...]:
         """Every two groups, value by value."""
         groups, made = self._labels[0], []
+        possible = ANYTHING if means else (-1.0, 1.0)
         for place, value in enumerate(values):
             for first, second in combinations(range(len(groups)), 2):
                 pair = [each * len(values) + place for each in (first, second)]
                 inner, (a, b) = covariance[np.ix_(pair, pair)], found.ravel()[pair]
                 error = math.sqrt(max(inner[0, 0] + inner[1, 1] - 2 * inner[0, 1], 0.0))
                 p, pair_of = two_sided(a - b, error), (groups[first], groups[second])
-                between = Difference(pair_of, value, Answer(float(a - b), error), p, p)
+                apart = Answer(float(a - b), error, possible=possible)
+                between = Difference(pair_of, value, apart, p, p)
                 if not means:
                     odds, ends = self._odds(first, second, self._labels[1].index(value))
-                    ratio = float(a / b) if b > 0 else None
-                    within = _quotient(Parts.of(a, b, inner), self.level)
+                    ratio, within = _quotient(Parts.of(a, b, inner), self.level)
                     between = replace(
                         between, ratio=ratio, ratio_ends=within, odds_ratio=odds, odds_ends=ends
                     )
@@ -574,8 +596,7 @@ class _Compared:
         slope[0, first, place], slope[0, second] = no[1], slope[0, second] + yes[0] * other
         slope[1, second, place], slope[1, first] = no[0], slope[1, first] + yes[1] * other
         flat = slope.reshape(2, -1)
-        ends = _quotient(Parts.of(top, bottom, flat @ self._covariance @ flat.T), self.level)
-        return (top / bottom if ends is not None else None), ends
+        return _quotient(Parts.of(top, bottom, flat @ self._covariance @ flat.T), self.level)
 
     def _trends(self, values: Sequence[str]) -> Iterator[tuple[str, Answer, float]]:
         """How each share, or the mean, moves with the group where groups are numbers: the slope of

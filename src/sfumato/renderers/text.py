@@ -193,11 +193,14 @@ def interval_head(level: float | None) -> str:
 
 
 def _parts(grid: Grid, room: int) -> list[list[int]]:
-    """Which columns stand side by side: the words, and as many figures as have room beside them."""
+    """Which columns stand side by side: the words and what is left of the first estimate, which say
+    what a line is about, and as many figures as have room beside them.
+    """
     columns = [*zip(*grid, strict=True)]
     widths = [max(map(width_of, column)) for column in columns]
-    words = [place for place, column in enumerate(columns) if not _figures(column)]
+    words = {place for place, column in enumerate(columns) if not _figures(column)}
     least = [GAP + (min(w, LEAST_WORDS) if at in words else w) for at, w in enumerate(widths)]
+    words.update(range(next((at for at, head in enumerate(grid[0]) if " ± " in head), 0)))
     free = room + GAP - sum(least[at] for at in words)  # the last column needs no gap behind it
     parts: list[list[int]] = [[]]
     for place in set(range(len(widths))).difference(words):
