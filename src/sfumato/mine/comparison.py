@@ -33,9 +33,9 @@ from sfumato.mine.regression import (
     wald,
 )
 from sfumato.one_thread import one_thread
-from sfumato.printable import json_number
 from sfumato.privacy.probability import check_number, check_strictly_between
 from sfumato.progress import Progress, silent
+from sfumato.renderers.frames import json_value
 from sfumato.result import Result
 from sfumato.source import Source
 from sfumato.view import DRAWN, Chart, ColumnView, Panel, Series, TableView, View, shown
@@ -57,8 +57,9 @@ class Independence:
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
-        v = dict(zip(("value", "low", "high"), map(json_number, (self.v, *self.ends)), strict=True))
-        return {"chi2": json_number(self.chi2), "df": self.df, "p": self.p, "v": v}
+        v = {"value": self.v, "low": self.ends[0], "high": self.ends[1]}
+        plain: dict[str, Any] = json_value({"chi2": self.chi2, "df": self.df, "p": self.p, "v": v})
+        return plain
 
 
 @dataclass(frozen=True)
@@ -85,10 +86,9 @@ class Difference:
             ("ratio", self.ratio, self.ratio_ends),
             ("odds_ratio", self.odds_ratio, self.odds_ends),
         ):
-            three = (None, None, None) if value is None or ends is None else (value, *ends)
-            tails = ("", "_low", "_high")
-            plain = (None if each is None else json_number(each) for each in three)
-            said |= {name + tail: each for tail, each in zip(tails, plain, strict=True)}
+            three = (None,) * 3 if value is None or ends is None else (value, *ends)
+            names = (name, f"{name}_low", f"{name}_high")
+            said |= zip(names, json_value(three), strict=True)
         return said
 
 
@@ -180,7 +180,7 @@ class Comparison(Result):
             "level": level,
             "sampling": self.table.samples,
             "groups": lines,
-            "independence": None if self.independence is None else self.independence.to_dict(),
+            "independence": json_value(self.independence),
             "trend": trends,
             "differences": [each.to_dict(level) for each in self.differences],
             "difference": self.power,

@@ -23,8 +23,8 @@ from sfumato.mine import limits
 from sfumato.mine.crosstab import Crosstab, is_number
 from sfumato.mine.formula import CONTRASTS, SCORES, Factor, Formula, term_name
 from sfumato.one_thread import one_thread
-from sfumato.printable import json_number
 from sfumato.progress import Progress, silent
+from sfumato.renderers.frames import arrow, json_value
 from sfumato.result import Result
 from sfumato.source import Source
 from sfumato.view import Chart, ColumnView, Panel, Series, TableView, View
@@ -367,23 +367,6 @@ class Regression(Result):
 
     def to_dict(self, level: float = 0.95) -> dict[str, Any]:
         """The JSON shape of `sfumato regress`."""
-        ratio = FAMILIES[self.family].ratio
-        coefficients = []
-        ends = self.interval(level)
-        for place, name in enumerate(self.names):
-            numbers = {
-                "value": self.value[place],
-                "stderr": self.stderr[place],
-                "low": ends[place][0],
-                "high": ends[place][1],
-                "p": self.p[place],
-            }
-            if ratio is not None:
-                key, three = ratio.replace(" ", "_"), (self.value[place], *ends[place])
-                for tail, number in zip(("", "_low", "_high"), np.exp(three), strict=True):
-                    numbers[key + tail] = number
-            plain = {key: json_number(float(each)) for key, each in numbers.items()}
-            coefficients.append({"term": name, **plain})
         return {
             "formula": self.formula,
             "family": self.family,
@@ -394,8 +377,8 @@ class Regression(Result):
             "level": level,
             "sampling": self.table.samples,
             "references": dict(self.design.references),
-            "coefficients": coefficients,
-            "terms": [each | {"chi2": json_number(each["chi2"])} for each in self.tests()],
+            "coefficients": json_value(arrow(TableView(self._columns(level))).to_pylist()),
+            "terms": json_value(self.tests()),
             "assumes": self.table.assumes,
             "notes": self.notes(),
         }
