@@ -99,6 +99,8 @@ def remembered(
     >>> each = Doubled()
     >>> each.words("a") is each.words("a"), each.words("a") is Doubled().words("a")
     (True, False)
+    >>> each.words(word="a"), each.words(word="b")
+    (['a', 'a'], ['b', 'b'])
     """
 
     def keeping(method: Callable[P, T]) -> Callable[P, T]:
@@ -108,7 +110,7 @@ def remembered(
         def found(*given: P.args, **named: P.kwargs) -> T:
             me: Any = given[0]
             kept: Recent[T] = me.__dict__.setdefault(place, Recent(most, size))
-            return kept.get(given[1:], lambda: method(*given, **named))
+            return kept.get((given[1:], *named.items()), lambda: method(*given, **named))
 
         return found
 
