@@ -1,4 +1,4 @@
-"""What the next group of people is asked, by what those before it said."""
+"""What the next round asks, chosen from the reports of the rounds before it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from sfumato.mechanisms.in_rounds import Asking
 from sfumato.mechanisms.item_set import SEEDS, best_buckets, how_many
 from sfumato.mechanisms.sizes import TIERS
 
-OPEN = 0.6  # how far what a cap takes is open when it is chosen, as a part of that
-MOST_ITEMSETS, LONGEST = 6000, 12  # that are thought of, and the items of the longest
+OPEN = 0.6  # the relative error of what a cap takes, as supposed when the cap is chosen
+MOST_ITEMSETS, LONGEST = 6000, 12  # that are considered, and the items of the longest
 
 
 def next_asking(
@@ -74,8 +74,9 @@ def best_asking(
     most: int,
 ) -> Asking:
     """The cap and the form with the least mean squared error of a support: the noise over the
-    square of the part that survives, and how far what is taken is open; where each person is asked
-    about one candidate, nothing is capped, and twice as many are asked about as are wanted.
+    square of the part that the cap leaves, and the error of the part that it takes. Where each
+    person is asked about one candidate, nothing is capped, and twice as many candidates are asked
+    about as are wanted.
     """
     candidates = tuple(ranked[: how_many(wanted, gamma)])
     caps = np.arange(min(2, len(candidates)), min(most, len(candidates)) + 1)

@@ -1,5 +1,5 @@
-"""What the reports of a round say of its itemsets, what its cap left of each, and what rounds found
-once that is undone.
+"""The reports of a round about its itemsets, the part of each that its cap left, and the supports
+that rounds found once the cap is undone.
 """
 
 from __future__ import annotations
@@ -84,13 +84,15 @@ def _placed(tally: RoundTally, itemsets: tuple[Itemset, ...]) -> tuple[Places, P
 
 @dataclass(frozen=True, eq=False)
 class Undone:
-    """What a round found once its cap is undone, and how far what the cap took leaves that open."""
+    """The supports that a round found once its cap is undone, and the errors that undoing adds."""
 
     tally: RoundTally
     left: Floats  # (itemsets,): the part of those who hold each that kept it
-    size_error: Floats  # of that, as a part, by the noise of this round's tiers
-    systematic: Floats  # and by what no round tells: what the largest baskets hold
-    heterogeneity: Floats  # and of each on its own, since itemsets differ in what caps take
+    # Relative errors of that part: by the noise of this round's tiers, by what no round reports
+    # (what the largest baskets hold), and of each itemset on its own, since caps take unequally.
+    size_error: Floats
+    systematic: Floats
+    heterogeneity: Floats
 
     @classmethod
     def nothing(cls, tally: RoundTally) -> Undone:
@@ -152,8 +154,9 @@ class Undone:
 
 
 def together(caps: Sequence[Undone], itemsets: Sequence[Itemset]) -> NoisyObservation:
-    """What rounds found of these itemsets, each round weighed by its information: by the variance
-    at the share that all of them found, since of one that is low by chance the own is low too.
+    """The supports that rounds found of these itemsets, each round weighed by its information: by
+    the variance at the share that all of them found, since a share that is low by chance has a low
+    variance of its own.
     """
     shares: Floats | None = None
     for _ in range(3):

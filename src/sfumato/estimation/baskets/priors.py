@@ -15,30 +15,30 @@ from numpy.typing import NDArray
 from sfumato.estimation.baskets.classes import Floats
 
 STEPS = 60  # of EM
-MOST_GROUPS = 4096  # of items of like supports that a law is learnt from: bounds the memory
-NOTHING = 1e3  # the variance of a support of which nothing was said
-SMOOTH = 0.2  # of the logarithm of a support, over which a law has no spikes
-EVEN = 10.0  # items as which a law that is even in log support counts beside those seen
+MOST_GROUPS = 4096  # of items of like supports that a prior is learnt from: bounds the memory
+NOTHING = 1e3  # the variance of a support that nothing was reported of
+SMOOTH = 0.2  # in log support: the width of the kernel that smooths a prior
+EVEN = 10.0  # items that the first prior counts as, which is even in log support
 SINGLES = np.linspace(np.log(2e-5), np.log(0.999), 150)  # log supports of single items
 AROUND = np.linspace(-3.5, 3.0, 66)  # log lifts: log ratios to a prediction
 
 
 @dataclass(frozen=True, eq=False)
 class NoisyObservation:
-    """What reports say of supports: what was found, with a variance, of which so much is by chance
-    alone and more where the support is larger.
+    """Estimated supports with their variances, a part of which is by chance alone and grows with
+    the support.
 
-    Reports of a rare itemset are few, and their count has Poisson's law, not a normal one: of a
-    count that is low by chance its own variance is low too. A support x is therefore told by a
-    count of Poisson's law that has the variance at x, (x + s)/c of them, c being the slope and s·c
-    the variance at 0; what else is open weakens what that says.
+    Reports of a rare itemset are few, and their count is Poisson, not normal: a count that is low
+    by chance has a low variance as well. The likelihood of a support x is therefore that of a
+    Poisson count with the variance at x: (x + s)/c reports, c being the slope and s·c the variance
+    at 0. The other part of the variance flattens this likelihood.
     """
 
     found: Floats  # (n,)
     variance: Floats
     chance: Floats  # the part of the variance that is by chance alone
-    slope: Floats  # by how much that is more where the support is larger; 0: a normal law
-    systematic: Floats  # how far each is open beside, up or down with all others
+    slope: Floats  # by how much that grows with the support; 0: a normal distribution
+    systematic: Floats  # the error that all have together, up or down
 
     @classmethod
     def normal(
@@ -75,7 +75,7 @@ class NoisyObservation:
         return np.maximum(self.chance - self.slope * np.maximum(self.found, 0), 1e-3 * self.chance)
 
     def log_chances(self, supports: Floats) -> Floats:  # (n, values)
-        """The logarithms of how probable what was found is, were these the supports."""
+        """The log likelihoods of these supports."""
         away = -((self.found[:, None] - supports) ** 2) / (2 * self.variance[:, None])
         some = np.flatnonzero((self.slope > 0) & (self.variance < NOTHING))
         if not len(some):
@@ -91,7 +91,7 @@ class NoisyObservation:
 
 @dataclass(frozen=True, eq=False)
 class LiftPrior:
-    """The law of the logarithm of support ÷ prediction, on a grid."""
+    """The distribution of log lifts, the logarithm of support ÷ prediction, on a grid."""
 
     grid: Floats  # (values,)
     masses: Floats
@@ -104,7 +104,9 @@ class LiftPrior:
 
     @classmethod
     def of_items(cls, told: NoisyObservation) -> LiftPrior:
-        """The law of the supports of all items, predicted as 1; before, even in log support."""
+        """The prior of the supports of items, all predicted as 1; first it is even in log
+        support.
+        """
         even = cls(SINGLES, np.full(len(SINGLES), 1 / len(SINGLES)))
         order = np.lexsort((told.found, told.variance))
         parts = np.array_split(order, max(min(len(order), MOST_GROUPS), 1))
@@ -113,7 +115,7 @@ class LiftPrior:
 
     @classmethod
     def of_itemsets(cls, predicted: Floats, told: NoisyObservation) -> LiftPrior:
-        """The law of what itemsets are to their predictions."""
+        """The prior of the lifts of itemsets over these predictions."""
         return cls.supposed().learnt(predicted, told, 1.0)
 
     def learnt(
@@ -123,8 +125,8 @@ class LiftPrior:
         beforehand: float,
         many: Floats | None = None,
     ) -> LiftPrior:
-        """The law after these itemsets were seen, each standing for so many, the one before
-        counting as so many of them.
+        """The prior once these itemsets were seen (EM), each standing for so many; the prior
+        before counts as so many of them.
         """
         if not len(told.found):
             return self
@@ -139,8 +141,8 @@ class LiftPrior:
         return LiftPrior(self.grid, masses)
 
     def _smoothed(self, masses: Floats) -> Floats:
-        """The law without its spikes: the likeliest one would be a few points, and so surer of
-        each support than anybody can be (Silverman et al. 1990).
+        """The prior without spikes: the most likely one is a few points, and would make each
+        support too certain (Silverman et al. 1990).
         """
         step = self.grid[1] - self.grid[0]
         reach = round(3 * SMOOTH / step)
@@ -153,7 +155,7 @@ class LiftPrior:
         return np.minimum(np.outer(predicted, np.exp(self.grid)), 1.0)
 
     def known(self, predicted: Floats, told: NoisyObservation) -> Posterior:
-        """What the supports are, given what was found of them."""
+        """The posterior of supports, given what was found of them."""
         found, variance = told.found, told.variance
         supports, masses = self.supports(predicted), np.tile(self.masses, (len(found), 1))
         error = np.sqrt(variance)
@@ -174,12 +176,12 @@ class LiftPrior:
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """The law of each support, on a grid of its own."""
+    """The posterior distribution of each support, on a grid of its own."""
 
     supports: Floats  # (n, values)
     masses: Floats
-    told: Floats  # (n,): what the reports said alone; nan where they said nothing
-    systematic: Floats | float = 0.0  # (n,): how far all may be off together, up or down
+    told: Floats  # (n,): the estimate from the reports alone; nan where there is none
+    systematic: Floats | float = 0.0  # (n,): the error that all have together, up or down
 
     @cached_property
     def mean(self) -> Floats:
@@ -192,8 +194,8 @@ class Posterior:
 
     @cached_property
     def stderr(self) -> Floats:
-        """How far the supports may be from that: as their law says, which knows already how far it
-        drew each away from its own reports, and as far as all may be off together.
+        """The posterior standard deviation, which holds how far each was drawn away from its own
+        reports, and the error that all have together.
         """
         square = (self.supports**2 * self.masses).sum(axis=1) - self._middle**2
         # All would be off by one factor, and with them the law that they are drawn to: of a support
