@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from statistics import NormalDist
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
@@ -19,6 +18,7 @@ from sfumato.cli.summary import promise, summarise
 from sfumato.datasets.quest import Quest
 from sfumato.datasets.survey import survey
 from sfumato.errors import FileError, MissingExtraError
+from sfumato.estimation.answer import reach
 from sfumato.evaluate import beside_truth
 from sfumato.mechanisms.bitflip import BitFlip
 from sfumato.mechanisms.gamma_diagonal import GammaDiagonal
@@ -172,10 +172,8 @@ class Story:
 
     def _marginals(self) -> View:
         column = {name: [cell[name] for cell in self.cells] for name in self.cells[0]}
-        reach = NormalDist().inv_cdf(0.975)
-        inside = [
-            abs(cell["estimate"] - cell["truth"]) <= reach * cell["stderr"] for cell in self.cells
-        ]
+        half = reach(0.95)
+        inside = [abs(c["estimate"] - c["truth"]) <= half * c["stderr"] for c in self.cells]
         words = f"{sum(inside)} of {len(inside)} intervals at the 95 % level hold the truth."
         columns = [
             ColumnView("attribute", column["attribute"]),
@@ -296,7 +294,7 @@ class Story:
                 "value": each.answer,
                 "truth": each.truth,
                 "estimate": each.value,
-                "stderr": (each.high - each.low) / (2 * NormalDist().inv_cdf(0.975)),
+                "stderr": (each.high - each.low) / (2 * reach(0.95)),
             }
             for each in found.compared
         ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from sfumato.collect.campaign import Campaign, exactly
 from sfumato.collect.leverage import leverage
 from sfumato.collect.tally import CampaignTally, Standing, estimate
 from sfumato.errors import EstimationError
+from sfumato.estimation.answer import reach
 from sfumato.estimation.estimate import Estimate
 from sfumato.privacy.guarantee import PRIOR
 from sfumato.privacy.shuffle_amplification import BINARY, DELTA, shuffled_epsilon
@@ -158,9 +158,9 @@ def question(standing: Standing, rows: int, counts: Mapping[Any, NDArray[Any]]) 
         moved = leverage(standing, counts)
     except EstimationError as error:
         return QuestionFigures(name, [], True, None, None, None, error.message)
-    reach = [None] * len(shares) if moved is None else [_forged(each, rows) for each in moved]
+    forged = [None] * len(shares) if moved is None else [_forged(each, rows) for each in moved]
     labels = standing.cells[0].labels
-    bars = [Bar(*each) for each in zip(labels, shares, reach, strict=True)]
+    bars = [Bar(*each) for each in zip(labels, shares, forged, strict=True)]
     points = 100 * max((share.high - share.low) / 2 for share in shares)
     wanted = next_step(points)
     more = math.ceil(rows * ((points / wanted) ** 2 - 1)) if wanted else None
@@ -187,8 +187,8 @@ def _forged(leverage: float, rows: int) -> float:
 def _share(found: Estimate, place: int) -> EstimatedShare:
     value = float(found.value.ravel()[place]) / found.rows
     stderr = float(found.stderr.ravel()[place]) / found.rows
-    reach = NormalDist().inv_cdf((1 + LEVEL) / 2) * stderr
-    return EstimatedShare(value, stderr, value - reach, value + reach)
+    half = reach(LEVEL) * stderr
+    return EstimatedShare(value, stderr, value - half, value + half)
 
 
 def next_step(points: float) -> float | None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sfumato.domain import Cells, gathered
 from sfumato.errors import Unanswerable
-from sfumato.estimation.answer import Answer
+from sfumato.estimation.answer import Answer, reach
 from sfumato.estimation.estimate import Estimate
 from sfumato.estimation.evidence import Evidence, Product, paired
 from sfumato.estimation.likelihood import clip_and_scale
@@ -145,7 +145,7 @@ class LawEvidence(Evidence):
         error = _length(known) / np.maximum(small, 1e-300)
         counted = np.clip((error - KNOWN) / KNOWN, 0.0, 1.0)
         moved = _within(np.concatenate([known, bends * counted]), known, unbiased)
-        stated, least = _length(moved), np.minimum(reach(small, error), _length(unbiased))
+        stated, least = _length(moved), np.minimum(log_error(small, error), _length(unbiased))
         least = np.maximum(least, WHOLE * unit)
         open_at_all = np.where(stated > ROUNDING * size, stated, np.inf)
         wide = moved * np.maximum(least / open_at_all, 1.0)
@@ -175,7 +175,7 @@ def _within(moved: NDArray[Any], known: NDArray[Any], unbiased: NDArray[Any]) ->
     return np.asarray(moved * np.minimum(most / np.maximum(_length(moved), 1e-300), 1.0))
 
 
-def reach(size: NDArray[Any], error: NDArray[Any]) -> NDArray[Any]:
+def log_error(size: NDArray[Any], error: NDArray[Any]) -> NDArray[Any]:
     """The error of shares of this size by their logarithms, where their relative error leaves them
     open by half of their size or more, else 0.
     """
@@ -234,8 +234,8 @@ def translated(model: NDArray[Any], direct: Evidence) -> NDArray[Any]:
     """
     columns = sum(size > 1 for size in model.shape)
     error = np.sqrt(np.maximum(direct.cell_variances, 0.0))
-    reach = error * math.sqrt(max(2**columns - columns - 1, 1))
-    moved = np.clip(model, direct.estimated - reach, direct.estimated + reach)
+    most = error * math.sqrt(max(2**columns - columns - 1, 1))
+    moved = np.clip(model, direct.estimated - most, direct.estimated + most)
     return clip_and_scale(moved, float(model.sum()))
 
 
@@ -296,7 +296,7 @@ class TranslatedEvidence(Evidence):
             possible=plain.possible,
         )
         low, high = found.interval()  # where the possible ends it, so does the error
-        return replace(found, stderr=(high - low) / (2 * NormalDist().inv_cdf(0.975)))
+        return replace(found, stderr=(high - low) / (2 * reach(0.95)))
 
 
 @dataclass(frozen=True, eq=False)

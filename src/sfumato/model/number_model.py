@@ -29,7 +29,7 @@ from sfumato.memory import Recent
 from sfumato.model.laplace import ORDER, TRIALS
 from sfumato.model.measurement import Measurement, Reconstruction
 from sfumato.model.model import LOCAL_CELLS, Model
-from sfumato.model.model_evidence import LawEvidence, reach
+from sfumato.model.model_evidence import LawEvidence, log_error
 from sfumato.observation import Tally
 
 FAINT = 1e-9  # the share of a cell below which nothing is known of where its people are
@@ -398,7 +398,7 @@ def _doubt_of_part(part: Floats, error: Floats) -> Floats:
     """The variance of a part of people: by its slopes, or as far as its logarithm reaches, and no
     more than if nothing at all were known.
     """
-    far = reach(part, error / np.maximum(part, FAINT))
+    far = log_error(part, error / np.maximum(part, FAINT))
     return np.asarray(np.minimum(np.maximum(error, far) ** 2, 1 / 3 - part + part**2))
 
 
