@@ -77,23 +77,21 @@ class Crosstab:
             else np.asarray(part.assign(column), dtype=np.int64)
             for part, column in zip(parts, columns, strict=True)
         ]
-        key, sizes = np.zeros(source.rows, dtype=np.int64), [1 + int(c.max()) for c in fine]
+        sizes = [1 + int(codes.max()) for codes in fine]
         if math.prod(sizes) >= 1 << 62:
             raise ParameterError("these columns have too many values to be counted together")
-        for each, size in zip(fine, sizes, strict=True):
-            key = key * size + each
-        held, counts = np.unique(key, return_counts=True)
+        held, counts = np.unique(np.ravel_multi_index(fine, sizes), return_counts=True)
         values = np.unravel_index(held, sizes)
-        codes, numbers = [], []
+        places, numbers = [], []
         for part, value in zip(parts, values, strict=True):
             attribute = part.attribute
             if isinstance(attribute, Numeric):
-                codes.append(np.asarray(part.assign(value), dtype=np.intp))
+                places.append(np.asarray(part.assign(value), dtype=np.intp))
                 numbers.append(attribute.numbers(value).astype(np.float64))
             else:
-                codes.append(value)
+                places.append(value)
                 numbers.append(middles(part)[value])
-        stacked = np.stack(codes, axis=1), np.stack(numbers, axis=1)
+        stacked = np.stack(places, axis=1), np.stack(numbers, axis=1)
         value = counts.astype(np.float64)
         return cls(parts, *stacked, value, source.rows, RECORDS, None, rows_fixed)
 
