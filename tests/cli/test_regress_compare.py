@@ -60,6 +60,7 @@ def test_groups_are_compared(folder: Path) -> None:
         (("regress", "diabetes ~ sex", "--family", "probit"), "no family"),
         (("compare", "--by", "sexx", "--of", "smoker"), "did you mean 'sex'"),
         (("compare", "--by", "sex", "--of", "smoker", "--power", "much"), "is no difference"),
+        (("compare", "--by", "sex", "--of", "smoker", "--power", "3"), "three points as 3%"),
         (("compare", "--by", "sex", "--of", "smoker", "--level", "1"), "between 0 and 1"),
     ],
 )

@@ -192,6 +192,15 @@ def test_a_model_without_shrinkage_holds_them_where_no_question_does(times: int)
     assert (np.abs(bias) < 0.3 + 2 / math.sqrt(times)).all()
 
 
+def test_what_the_model_assumes_to_be_0_is_not_given_as_exact() -> None:
+    kinds, law = people(BY_MODEL)
+    drawn = kinds[np.random.default_rng(5).choice(len(kinds), 60_000, p=law)].astype(np.uint8)
+    table = Table(BY_MODEL.domain, tuple(drawn.T))
+    release = perturb(table, questions(BY_MODEL.domain), seeded(1))
+    with pytest.raises(EstimationError, match="cannot be estimated: the model assumes"):
+        regress(release, "y ~ s * t * u * c")
+
+
 def test_errors_of_reconstructed_counts_alone_would_not_do() -> None:
     """The judge can tell: a logit that takes reconstructed counts for people is far too sure."""
     design, rows = DESIGNS["yes/no by two yes/no"], 4000

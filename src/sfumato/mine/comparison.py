@@ -416,6 +416,11 @@ def compare(
         source.domain.axis(name)  # a name that nothing has is refused here
     table = Crosstab.of(source, (by, of), rows_fixed, tell)
     groups, values = table.columns
+    if power is not None and abs(power) >= 1 and not is_number(values):
+        raise ParameterError(
+            f"power={power:g} is no difference of shares, which lie between 0 and 1",
+            hint="write three points as 3%, in Python as 0.03",
+        )
     if groups.size * values.size > limits.CROSSED:
         raise ParameterError(
             f"'{by}' and '{of}' have {groups.size * values.size:,} cells together; at most "

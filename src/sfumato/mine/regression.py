@@ -20,14 +20,14 @@ from sfumato.errors import EstimationError, ParameterError, listing, near_miss
 from sfumato.estimation.answer import Answer
 from sfumato.estimation.likelihood import clip_and_scale
 from sfumato.mine import limits
-from sfumato.mine.crosstab import Crosstab, is_number
+from sfumato.mine.crosstab import MODEL, Crosstab, is_number
 from sfumato.mine.formula import CONTRASTS, SCORES, Factor, Formula, term_name
 from sfumato.one_thread import one_thread
 from sfumato.progress import Progress, silent
 from sfumato.renderers.frames import arrow, json_value
 from sfumato.result import Result
 from sfumato.source import Source
-from sfumato.view import Chart, ColumnView, Panel, Series, TableView, View
+from sfumato.view import Chart, ColumnView, Panel, Series, TableView, View, is_exact
 
 Floats = NDArray[Any]
 LOGIT, LINEAR, POISSON = "logit", "linear", "poisson"
@@ -284,6 +284,20 @@ def check_told(
         )
 
 
+def check_not_assumed(
+    design: ModelMatrix, found: Solution, stated: Floats, table: Crosstab
+) -> None:
+    """Refuse what a model holds to be 0 rather than estimates, such as the interaction of more
+    columns than any question held.
+    """
+    for name, value, error in zip(design.names, found.beta, stated, strict=True):
+        if table.origin == MODEL and is_exact(value, error):
+            raise EstimationError(
+                f"'{name}' cannot be estimated: the model assumes {table.assumes}",
+                hint="leave it out, or perturb fewer columns, so that one question holds these",
+            )
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Regression(Result):
     """Coefficients of a generalised linear model with their covariance, as a table.
@@ -531,6 +545,7 @@ def regress(
     covariance = table.covariance(found.influence)
     moves = tuple(table.answers(found.influence))
     stated = np.array([each.stderr for each in moves])
+    check_not_assumed(design, found, stated, table)
     plain = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
     wider = np.where(plain > 0, stated / np.maximum(plain, 1e-300), 0.0)
     return Regression(
