@@ -154,6 +154,21 @@ def test_on_true_records_it_is_pearson(records: Table) -> None:
     assert fixed.independence is None and fixed.differences[0].found.stderr == 0
 
 
+def test_nobody_in_a_small_sample_is_not_exactly_nobody() -> None:
+    """Of 13 people whose share is that of all 11 %, none is found in one sample of five."""
+    people = {"a": ["x"] * 1800 + ["y"] * 13, "b": (["no"] * 8 + ["yes"]) * 200 + ["no"] * 13}
+    found = sf.compare(people, "a", "b")
+    (between,), independence = found.differences, found.independence
+    assert independence is not None and independence.p > 0.1 and independence.ends[0] == 0
+    assert between.p > 0.05 and between.found.interval()[0] < 0
+    low, high = found.found[1][0].interval()
+    assert low == 0 and 0.11 < high < 1 - 0.05 ** (1 / 13) + 0.02  # the exact end is 21 %
+    backward = sf.compare(people | {"a": ["y"] * 1800 + ["x"] * 13}, "a", "b").differences[0]
+    assert backward.ratio == 0 and backward.ratio_ends is not None and backward.ratio_ends[1] > 1
+    assert backward.odds_ends is None or backward.odds_ends[1] > 1
+    assert sf.compare(people, "a", "b", rows_fixed=True).found[1][0].stderr == 0
+
+
 def test_power_is_what_campaigns_have(records: Table) -> None:
     """Φ(|Δ|/se − z), and the difference of which that is four in five."""
     release = perturb(records, sf.GammaDiagonal(records.domain, 19), seeded(1))

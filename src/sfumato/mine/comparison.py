@@ -20,7 +20,7 @@ from sfumato.errors import EstimationError, ParameterError, listing
 from sfumato.estimation.answer import ANYTHING, Answer, reach
 from sfumato.estimation.ratio import Parts, fieller
 from sfumato.mine import limits
-from sfumato.mine.crosstab import Crosstab, is_number
+from sfumato.mine.crosstab import RECORDS, Crosstab, is_number
 from sfumato.mine.regression import (
     FAMILIES,
     LINEAR,
@@ -486,7 +486,13 @@ class _Compared:
 
     @cached_property
     def _covariance(self) -> Floats:
-        return self.table.covariance(self._cells)
+        """With the variance of one person where a sample has nobody: a count of 0 has that of
+        Poisson's mean under a flat prior, since the next sample may have somebody.
+        """
+        found = self.table.covariance(self._cells)
+        if self.table.origin == RECORDS and self.table.samples:
+            found = found + np.diag((self._counts.ravel() < 0.5) * 1.0)
+        return found
 
     @property
     def _independence(self) -> Independence | None:
