@@ -511,37 +511,30 @@ def same(left: Columns, right: Columns) -> bool:
 # The statistical judges: each returns the probability of a deviation this large by chance.
 
 
-def fit(observed: NDArray[Any], expected: NDArray[Any]) -> float:
-    """Chi-square p-value of counts against expected counts, column by column; sparse cells of a
-    column are pooled.
+def fit(observed: NDArray[Any], expected: NDArray[Any], least: float = 10.0) -> float:
+    """Chi-square p-value of counts against expected counts, column by column; cells of a column
+    that expect fewer than `least` are pooled, and judged by Poisson's law where that is not enough.
 
     Both have shape (reports, truths), and each column of `expected` sums to that of `observed`. A
     report that cannot occur and did gives 0.
     """
     if observed[expected <= 0].any():
         return 0.0
-    statistic, freedom = 0.0, 0
+    statistic, freedom, rare = 0.0, 0, []
     for counts, means in zip(observed.T, expected.T, strict=True):
-        counts, means = _pooled(counts, means)
-        statistic += float(((counts - means) ** 2 / means).sum())
-        freedom += len(means) - 1
-    return float(stats.chi2.sf(statistic, freedom)) if freedom > 0 else 1.0
-
-
-def _pooled(
-    counts: NDArray[Any], means: NDArray[Any], least: float = 10.0
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The cells that may occur, those with a small mean added up into one."""
-    counts, means = counts[means > 0], means[means > 0]
-    small = means < least
-    if not small.any() or small.all():
-        return (
-            (counts, means)
-            if not small.any()
-            else (counts.sum(keepdims=True), means.sum(keepdims=True))
-        )
-    counts = np.append(counts[~small], counts[small].sum())
-    return counts, np.append(means[~small], means[small].sum())
+        small = means < least
+        pool, mean = counts[small].sum(), means[small].sum()
+        counts, means = counts[~small], means[~small]
+        if mean >= least:
+            counts, means = np.append(counts, pool), np.append(means, mean)
+        elif mean and len(means):
+            tails = stats.poisson.cdf(pool, mean), stats.poisson.sf(pool - 1, mean)
+            rare.append(2 * min(1 / 2, *tails))
+        if len(means) > 1:
+            statistic += float(((counts - means) ** 2 / means).sum())
+            freedom += len(means) - 1
+    found = [*rare, *([stats.chi2.sf(statistic, freedom)] if freedom else [])]
+    return float(min(1.0, len(found) * min(found))) if found else 1.0
 
 
 def independence(left: NDArray[Any], right: NDArray[Any]) -> float:
