@@ -491,7 +491,8 @@ def test_a_release_that_misses_the_aim_is_written_only_if_that_is_said(people, t
     options = (*KEYS, "--proportion", 0.2, "--drift", "any", "--max-gain", 0.1)
     error = json.loads(run("swap", people, "-o", output, *options, "--json", code=2))["error"]
     assert error["kind"] == "privacy" and "the aim of at most 0.1 is missed" in error["message"]
-    assert "--anyway" in error["hint"] and not output.exists()
+    assert "a larger --proportion" in error["hint"] and "--anyway" in error["hint"]
+    assert not output.exists()
     found = told("swap", people, "-o", output, *options, "--json", "--anyway")
     assert output.exists() and not found["verdict"]["met"]
     intruder = found["intruder"]

@@ -97,7 +97,14 @@ def hide(
     report = replace(release.report, seconds=time.perf_counter() - started)
     release = replace(release, report=report)
     files = {"patterns": patterns}
-    handed.give(release, options, drawn="ties were", changed="changed", files=files)
+    handed.give(
+        release,
+        options,
+        drawn="ties were",
+        changed="changed",
+        safer="a smaller --disclosure",
+        files=files,
+    )
     draw(
         release.view(),
         options,

@@ -153,18 +153,20 @@ class ReleaseOptions(Options):
         *,
         drawn: str,
         changed: str,
+        safer: str,
         files: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
         """Write a release, what it changed and its dossier; then show it.
 
         `drawn` is what chance decided, `changed` what the dossier calls the file of what was
-        changed, and `settings` take the place of options that say less.
+        changed, `safer` what to try where the aim is missed, and `settings` take the place of
+        options that say less.
         """
         if not (release.verdict.met or self.anyway):
             raise PrivacyError(
                 f"not written: {release.verdict.text}",
-                hint="change more, or write it with --anyway",
+                hint=f"try {safer}, or write it with --anyway",
             )
         release.save(self.output, force=self.force)
         if self.reveal is not None:

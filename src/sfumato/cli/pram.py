@@ -53,4 +53,10 @@ def pram(
             progress=progress,
             **coded.how(),
         )
-    handed.give(release, asked, drawn="values were", changed="changed rows")
+    handed.give(
+        release,
+        asked,
+        drawn="values were",
+        changed="changed rows",
+        safer="a smaller --gamma or --keep",
+    )

@@ -51,4 +51,11 @@ def suppress(
             **coded.how(),
         )
     known = release.report.keys
-    handed.give(release, asked, drawn="the search was", changed="blanked cells", keys=known)
+    handed.give(
+        release,
+        asked,
+        drawn="the search was",
+        changed="blanked cells",
+        safer="a larger --k",
+        keys=known,
+    )

@@ -96,6 +96,7 @@ def swap(
         options,
         drawn="ties were",
         changed="changed rows",
+        safer="a larger --proportion",
         keys=list(asked["keys"]),
         max_posterior=report.max_posterior,
     )
