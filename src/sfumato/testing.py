@@ -359,10 +359,10 @@ class MechanismContract:
 
         def ask() -> None:
             workload = PlanWorkload(mechanism.domain.private, 0.1, length=1)
-            predicted = predict(mechanism, workload.supports(mechanism, 1))
+            predicted = predict(mechanism, workload.supports(mechanism, 1, rows), rows)
             assert 0 <= predicted < np.inf
             option = candidate(workload, mechanism.name, mechanism, rows, 0.05)
-            assert math.isclose(option.error, predicted / math.sqrt(rows) / 0.1, rel_tol=1e-6)
+            assert math.isclose(option.error, predicted / 0.1, rel_tol=1e-6)
 
         must(example, "plan", ask)
 

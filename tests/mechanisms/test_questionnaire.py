@@ -41,6 +41,7 @@ from sfumato.mechanisms.shares import (
     most_information,
     set_information,
 )
+from sfumato.model.fitted import fit_release
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.probability import ONE
 from sfumato.randomness import seeded
@@ -361,7 +362,7 @@ def test_shares_that_make_no_sense(text: str, said: str) -> None:
 
 def test_schemas_that_cannot_be_asked() -> None:
     with pytest.raises(SchemaError, match="has one value"):
-        Questionnaire.promising(Guarantee(19), Domain((SEX, Category("x", ("only",)))))
+        Questionnaire.promising(Guarantee(19), Domain((Category("x", ("only",)),)))
     with pytest.raises(SchemaError, match="values, more than"):
         Questionnaire.promising(Guarantee(19), wide(2, MOST_CELLS + 1))
     with pytest.raises(ParameterError, match="cells, more than"):
@@ -412,6 +413,37 @@ def test_a_cover_for_a_workload_leaves_out_what_has_too_many_cells() -> None:
     sets, shares = cover(shape, 19, Workload.itemsets(shape, 3, 2))
     assert (0, 1) not in sets and (0, 2) in sets
     assert shares.sum() == pytest.approx(1)
+
+
+def test_a_column_of_one_value_is_not_asked_about_and_answered() -> None:
+    domain = Domain((SEX, Category("x", ("only",)), PET))
+    mechanism = Questionnaire.promising(Guarantee(19), domain)
+    assert {axis for each in mechanism.questions for axis in each.columns} == {0, 2}
+    release = perturb(records(domain, 4_000), mechanism, seeded(1))
+    assert release.marginal(["x"]).value.tolist() == pytest.approx([4_000])
+    found = release.marginal(["sex", "x", "pet"]).value[:, 0, :]
+    assert found == pytest.approx(release.marginal(["sex", "pet"]).value)
+    model = fit_release(release)
+    assert model.measured_order == 2
+    whole = model.marginal(["sex", "x", "pet"]).value[:, 0, :]
+    assert whole == pytest.approx(model.marginal(["sex", "pet"]).value, rel=1e-6)
+
+
+@pytest.mark.parametrize("columns", [2, 10])
+def test_columns_of_one_value_change_no_question(columns: int) -> None:
+    usual, constant = wide(*[3] * columns), Category("x", ("only",))
+    with_it = Domain((*usual.attributes, constant))
+    for options in ({}, {"target": "c1"}):
+        found, same = (
+            Questionnaire.promising(Guarantee(19), d, **options) for d in (with_it, usual)
+        )
+        assert {q.columns: q.weight for q in found.questions} == pytest.approx(
+            {q.columns: q.weight for q in same.questions}, rel=1e-3
+        )
+    with pytest.raises(ParameterError, match="one value"):
+        Questionnaire.promising(Guarantee(19), with_it, target="x")
+    with pytest.raises(SfumatoError):
+        Questionnaire.promising(Guarantee(19), with_it, questions="x:0.5,c0:0.5")
 
 
 def test_answers_that_hardly_anyone_gave_have_their_error_too() -> None:

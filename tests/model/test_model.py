@@ -362,13 +362,32 @@ def test_baskets_of_few_items_can_be_fitted_and_of_many_not() -> None:
 
 def test_what_cannot_be_fitted_is_said(table: Table) -> None:
     mechanism = Questionnaire.promising(PROMISE, DOMAIN)
-    few = perturb(table.slice(0, 100), mechanism, seeded(1))
-    with pytest.raises(Unanswerable, match=r"release of 100 reports is too small to fit"):
+    few = perturb(table.slice(0, 5), mechanism, seeded(1))
+    with pytest.raises(Unanswerable, match=r"release of 5 reports is too small to fit"):
         fit_release(few)
     with pytest.raises(Unanswerable, match="counts each person once"):
         fit_release(perturb(table, mechanism, seeded(1), copies=2))
     with pytest.raises(ParameterError, match="use 2 or 3"):
         fit_release(perturb(table, mechanism, seeded(1)), 5)
+
+
+def test_of_few_people_single_columns_are_fitted_as_independent(
+    table: Table, tmp_path: Path
+) -> None:
+    """1,000 people of 21 columns got no model at all; a file keeps that it is one of single
+    columns.
+    """
+    mechanism = Questionnaire.promising(PROMISE, DOMAIN)
+    model = fit_release(perturb(table.slice(0, 100), mechanism, seeded(1)))
+    assert model.fitted_order == 1
+    for axes in (0, 1), (1, 2), (0, 1, 2, 3, 4):
+        assert "independent" in str(model.supposed(axes))
+    assert model.supposed((1,)) is None
+    save_model(model, tmp_path / "few.model.json")
+    again = open_model(tmp_path / "few.model.json")
+    pair = list(DOMAIN.names[:2])
+    assert again.fitted_order == 1
+    assert again.marginal(pair).value == pytest.approx(model.marginal(pair).value)
 
 
 def test_many_columns_are_fitted_set_by_set() -> None:

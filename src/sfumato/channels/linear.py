@@ -309,12 +309,7 @@ def singular_inverse(matrix: Floats) -> tuple[Floats, Floats]:  # (n, n) -> (n, 
 
 
 def plain_variance(
-    asked: Plain,
-    gamma: float,
-    laws: Sequence[Floats],
-    weights: Floats,
-    truth: Floats,
-    order: int | None = None,
+    asked: Plain, gamma: float, laws: Sequence[Floats], weights: Floats, truth: Floats
 ) -> float:
     """What one person adds to the variance of Σ weights·p over a table whose true shares are
     `truth`, the people not being held fixed, in closed form; `laws` are the shares of each axis's
@@ -325,25 +320,75 @@ def plain_variance(
     general path (`Questions.predicted_variance`) gives the same and takes some hundred times as
     long, but folded questions, which mix everything, need it.
 
-    An interaction that no question holds is supposed away, as a model supposes it, and so are those
-    of more axes than `order`.
-
     >>> halves = [np.array([0.5, 0.5])]  # 1/(4·keep²): k-ary response of two answers keeps half
     >>> found = plain_variance({(0,): {2: 1.0}}, 3.0, halves, np.array([0.0, 1.0]), halves[0])
     >>> round(found, 6)
     1.0
     """
-    layout = _layout(tuple(asked), tuple(map(len, laws)), order)
-    features, joint = features_of([_contrasts(law) for law in laws], layout.sets), independent(laws)
+    layout = _layout(tuple(asked), tuple(map(len, laws)))
+    information, wanted = _told(asked, gamma, laws, laws, weights, truth, layout)
+    return float(wanted @ np.linalg.solve(information, wanted))
+
+
+def posterior_variance(
+    asked: Plain,
+    gamma: float,
+    laws: Sequence[Floats],
+    weights: Floats,
+    truth: Floats,
+    folds: Mapping[Axes, float],
+    prior: Mapping[Axes, float],
+) -> float:
+    """The same of a model's answer, the people being held fixed: the mean squared error of the
+    posterior mean (Bayesian linear regression), times the people.
+
+    `truth` is the product of its margins; the features are orthonormal under it, so sampling gives
+    each a variance of 1/N, and `prior` are the precisions over N that the interactions have beside
+    what is asked, of all that the answer counts with; `folds` is what folded questions tell of each
+    of their features.
+
+    >>> halves = [np.array([0.5, 0.5])] * 2  # nobody is asked about both: the prior alone remains
+    >>> alone = {(0,): {2: 0.5}, (1,): {2: 0.5}}
+    >>> prior, cell = {(0,): 0.0, (1,): 0.0, (0, 1): 10.0}, np.array([[0.0, 0.0], [0.0, 1.0]])
+    >>> even = np.full((2, 2), 0.25)
+    >>> with_pair = posterior_variance(alone, 3.0, halves, cell, even, {}, prior)
+    >>> round(with_pair - posterior_variance(alone, 3.0, halves, cell, even, {}, {}), 6)
+    0.00625
+    """
+    every = range(truth.ndim)
+    margins = [truth.sum(axis=tuple(other for other in every if other != axis)) for axis in every]
+    layout = _layout(tuple(asked), tuple(map(len, laws)), tuple(prior))
+    information, wanted = _told(asked, gamma, laws, margins, weights, truth, layout)
+    each = (np.array([known.get(part, 0.0) for part in layout.sets]) for known in (folds, prior))
+    folded, expected = (np.repeat(values, layout.sizes) for values in each)
+    information += np.diag(folded)
+    moved = np.linalg.solve(information + np.diag(expected), wanted)
+    seen = information @ moved  # what the answers, which sampling moved, add to the answer
+    return float(wanted @ moved - seen @ seen)
+
+
+def _told(
+    asked: Plain,
+    gamma: float,
+    laws: Sequence[Floats],
+    margins: Sequence[Floats],
+    weights: Floats,
+    truth: Floats,
+    layout: _Layout,
+) -> tuple[Floats, Floats]:
+    """What a person tells of the features that are orthonormal under independent margins, and what
+    each adds to Σ weights·p.
+    """
+    bases, joint = [_contrasts(law) for law in margins], independent(margins)
+    features = features_of(bases, layout.sets)
     table = features.reshape(*joint.shape, -1)
     information = np.zeros((features.shape[1], features.shape[1]))
     for axes, part in zip(asked, layout.parts, strict=True):
-        even = independent([laws[axis] for axis in axes]).ravel()
+        even, usual = (independent([each[a] for a in axes]).ravel() for each in (laws, margins))
         each = _information(asked[axes], gamma, even, truth.sum(axis=part.others).ravel())
         slope = table[part.cells].reshape(len(even), -1)[:, part.features]
-        information[part.both] += squared(slope, each * even**2)
-    wanted = (joint * weights).ravel() @ features
-    return float(wanted @ np.linalg.solve(information, wanted))
+        information[part.both] += squared(slope, each * usual**2)
+    return information, (joint * weights).ravel() @ features
 
 
 class _Part(NamedTuple):
@@ -357,16 +402,19 @@ class _Part(NamedTuple):
 
 class _Layout(NamedTuple):
     sets: tuple[Axes, ...]
+    sizes: tuple[int, ...]  # features of each
     parts: tuple[_Part, ...]
 
 
 @lru_cache(maxsize=1024)
-def _layout(asked: tuple[Axes, ...], shape: tuple[int, ...], order: int | None) -> _Layout:
-    """The interactions that are told, and where each set of axes finds its own; many itemsets have
-    the same.
+def _layout(
+    asked: tuple[Axes, ...], shape: tuple[int, ...], more: tuple[Axes, ...] = ()
+) -> _Layout:
+    """The interactions that are told, and any more, and where each set of axes finds its own; many
+    itemsets have the same.
     """
-    sets = tuple(sorted({part for axes in asked for part in subsets(axes, order)}))
-    sizes = [int(np.prod([shape[axis] - 1 for axis in part])) for part in sets]
+    sets = tuple(sorted({part for axes in asked for part in subsets(axes)} | {*more}))
+    sizes = tuple(math.prod(shape[axis] - 1 for axis in part) for part in sets)
     parts = []
     for axes in asked:
         inside = np.repeat([set(part) <= set(axes) for part in sets], sizes)
@@ -374,7 +422,7 @@ def _layout(asked: tuple[Axes, ...], shape: tuple[int, ...], order: int | None) 
         cells = tuple(0 if axis in others else slice(None) for axis in range(len(shape)))
         places = np.flatnonzero(inside)
         parts.append(_Part(others, cells, places, np.ix_(places, places)))
-    return _Layout(sets, tuple(parts))
+    return _Layout(sets, sizes, tuple(parts))
 
 
 def _information(shares: Mapping[int, float], gamma: float, even: Floats, truth: Floats) -> Floats:

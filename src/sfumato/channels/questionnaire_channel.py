@@ -166,8 +166,8 @@ class System:
         return frozenset(question.bits for question in self.questions)
 
     def held(self, axes: Axes) -> bool:
-        """Whether some question holds these columns together."""
-        wanted = _bits(axes)
+        """Whether some question holds these columns together, those of one value left aside."""
+        wanted = _bits(tuple(axis for axis in axes if self.shape[axis] > 1))
         return any(bits & wanted == wanted for bits in self._bits)
 
     @cached_property
@@ -304,20 +304,13 @@ class Questions(Dealt):
     public_shape: tuple[int, ...] = ()
     tally: NDArray[Any] | None = None  # (public cells, questions, answers), once it is settled
 
-    def predicted_variance(
-        self, weights: Counts, truth: Counts, order: int | None = None
-    ) -> float:  # inputs, inputs
+    def predicted_variance(self, weights: Counts, truth: Counts) -> float:  # inputs, inputs
         """What one person is planned to add to the variance of w·x, x having these shares and the
         people not being held fixed.
-
-        A table that no question holds whole has what a model gives it that supposes the rest away,
-        and what joins more axes than `order`.
         """
         system, (places, sums, even) = self.system, self._sums
         wanted, means = np.zeros((2, system.interactions.size))
         wanted[places] = sums @ weights.ravel()
-        if order is not None:
-            wanted[system.interactions.orders[system.interactions.blocks] > order] = 0.0
         means[places] = (sums / even) @ truth.ravel()
         return system.planned.variance_at(system.design.chances(means), wanted)
 

@@ -283,7 +283,7 @@ def chosen_mechanism(
     if rows:  # else there is nothing to perturb
         warning = best.warning()
         chosen = f"{best.name} was chosen, the plan's best for these columns"
-        print_notes([chosen, *([warning] if warning else []), *plan.in_the_way])
+        print_notes([chosen, *([warning] if warning else [])])
     return best.mechanism
 
 

@@ -230,6 +230,19 @@ class Mechanism(Shown, ABC):
         """
         return None
 
+    def modelled_variance(
+        self,
+        cells: Sequence[Cells],
+        weights: NDArray[Any],
+        shares: NDArray[Any],
+        people: float,
+        order: int,
+    ) -> float | None:
+        """The same of a fitted model's answer, times so many people: a model of interactions of up
+        to `order` columns, which shrinks them the more the fewer people there are.
+        """
+        return None
+
     # What follows for whole records: public columns pass beside the private ones.
 
     @cached_property

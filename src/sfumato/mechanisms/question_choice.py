@@ -254,23 +254,24 @@ def by_order(
 
     An order that the schema is too small for is left out and the rest rescaled.
     """
-    possible = {order: share for order, share in shares.items() if order <= len(shape)}
+    columns = asked_about(shape)
+    possible = {order: share for order, share in shares.items() if order <= len(columns)}
     notes = tuple(
-        f"{word} were left out and the other shares rescaled: there are only {len(shape)} private "
-        "columns"
+        f"{word} were left out and the other shares rescaled: there are only {len(columns)} "
+        "private columns"
         for word, order in ORDERS.items()
         if order in shares and order not in possible
     )
     if not possible:
         raise ParameterError(
-            f"no question can be asked: {listing(shares)} columns at once of {len(shape)}",
+            f"no question can be asked: {listing(shares)} columns at once of {len(columns)}",
             hint="ask singles",
         )
     total = sum(possible.values())
     sets: list[Axes] = []
     each: list[float] = []
     for order, share in sorted(possible.items()):
-        every = list(combinations(range(len(shape)), order))
+        every = list(combinations(columns, order))
         for axes in every:
             _check_cells(shape, axes, names)
         sets += every
@@ -288,6 +289,11 @@ def _check_cells(shape: Sequence[int], axes: Axes, names: Sequence[str]) -> None
         )
 
 
+def asked_about(shape: Sequence[int]) -> list[int]:
+    """The columns that a question can be about: those of more than one value."""
+    return [axis for axis, size in enumerate(shape) if size > 1]
+
+
 def cover(
     shape: Sequence[int], gamma: float, workload: Workload, within: Sequence[int] | None = None
 ) -> tuple[list[Axes], Floats]:
@@ -302,7 +308,7 @@ def cover(
     pairs = {axes for axes in wanted if math.prod(shape[a] for a in axes) <= MOST_CELLS}
     sets = pairs | _maximal(shape, gamma, tuple(within or ()))
     several = {axes for axes in sets if len(axes) > 1}
-    columns = range(len(shape)) if within is None else within
+    columns = asked_about(shape) if within is None else within
     alone = {(axis,) for axis in columns if not any(axis in axes for axes in several)}
     ranked = sorted(several | alone, key=lambda axes: (len(axes), axes))
     held = {part for axes in ranked for part in subsets(axes, 2)}  # else no set tells of it
@@ -315,7 +321,8 @@ def cover(
 
 def _maximal(shape: Sequence[int], gamma: float, start: Axes) -> set[Axes]:
     """Random sets of columns to which no further one can be added: each tries all in its order."""
-    limit, sizes = identity_limit(gamma), np.array(shape, dtype=np.float64)
+    limit = identity_limit(gamma)
+    sizes = np.where(np.array(shape) > 1, np.array(shape, dtype=np.float64), np.inf)
     order = np.argsort(seeded(1).words(TRIES * len(shape)).reshape(TRIES, -1), axis=1)
     held = np.zeros((TRIES, len(shape)), dtype=bool)
     held[:, list(start)] = True

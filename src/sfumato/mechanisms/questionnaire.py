@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.arguments import checked
-from sfumato.channels.linear import Plain, plain_variance
+from sfumato.channels.contrasts import subsets
+from sfumato.channels.linear import Plain, plain_variance, posterior_variance
 from sfumato.channels.questionnaire_channel import Question, Questions, System
 from sfumato.domain import Category, Cells, Columns, Domain
 from sfumato.errors import ParameterError, SchemaError, Unanswerable, listing
@@ -45,6 +46,7 @@ from sfumato.mechanisms.question_choice import (
     FEW_COLUMNS,
     USUAL,
     asked,
+    asked_about,
     by_order,
     cover,
     free_column,
@@ -52,8 +54,11 @@ from sfumato.mechanisms.question_choice import (
     stated,
 )
 from sfumato.mechanisms.shares import (
+    MOST_ORDER,
     Workload,
+    expected_squares,
     information,
+    level_weights,
     mean_squares,
     scattered,
 )
@@ -143,7 +148,7 @@ class Questionnaire(Mechanism):
             check_question(place, question, shape, names)
         if sum(question.weight for question in self.questions) != ONE:
             raise ParameterError("the weights of the questions must sum to 2^32")
-        never = set(range(len(names))) - {a for q in self.questions for a in q.columns}
+        never = set(asked_about(shape)) - {a for q in self.questions for a in q.columns}
         if never:
             raise ParameterError(
                 f"no question asks about {listing(names[axis] for axis in sorted(never))}",
@@ -226,8 +231,8 @@ class Questionnaire(Mechanism):
             for each in self.questions
         )
         weights = tuple(each.weight for each in self.questions)
-        every = tuple(range(len(shape)))
-        return (Deal(columns=every, reports=(0, 1), weights=weights, questions=kary),)
+        read = tuple(sorted({axis for each in self.questions for axis in each.columns}))
+        return (Deal(columns=read, reports=(0, 1), weights=weights, questions=kary),)
 
     # What it says.
 
@@ -263,7 +268,7 @@ class Questionnaire(Mechanism):
 
     @by_parameters
     def at_once(self) -> int:
-        every = range(len(self._private))
+        every = asked_about(self._private.shape)
         for order in range(2, self.largest + 1):
             if not all(map(self._information, combinations(every, order))):
                 return order - 1
@@ -296,8 +301,9 @@ class Questionnaire(Mechanism):
         return Observation(tuple(cells), tally, self._channel(cells))
 
     def _held(self, axes: Set[int]) -> bool:
-        """Whether some question holds these columns together."""
-        return any(axes <= each.held for each in self.questions)
+        """Whether some question holds these columns together, those of one value left aside."""
+        wanted = axes & {*asked_about(self._private.shape)}
+        return any(wanted <= each.held for each in self.questions)
 
     @by_parameters
     def asked_sets(self) -> tuple[AskedSet, ...]:
@@ -336,14 +342,9 @@ class Questionnaire(Mechanism):
     ) -> float | None:
         """The variance of the planned least squares at this truth, less what holding the people
         fixed takes away.
-
-        Of more columns than a question holds, it is the variance of a model that supposes their
-        interaction away.
         """
         if any(is_public(self.domain, part) for part in cells):
             return None
-        if len(cells) > self.largest == 1:
-            raise Unanswerable("nothing is told of columns together: no question joins any")
         key = (*(part.key for part in cells), weights.tobytes(), shares.tobytes())
         if key not in self._variances:
             seen = scattered(weights.ravel(), shares.ravel())
@@ -360,15 +361,51 @@ class Questionnaire(Mechanism):
     ) -> float:
         places = [self._private.axis(part.name) for part in cells]
         laws = [part.counts() / part.attribute.size for part in cells]
-        order = None if self._held(frozenset(places)) else self.at_once
+        if not self._held(frozenset(places)):
+            names = listing(part.name for part in cells)
+            raise Unanswerable(f"nothing is told of {names} together: no question joins them")
         if not self._folds_about(frozenset(places)):
             plain = self._plain(places)
-            return plain_variance(plain, float(self.gamma), laws, weights, shares, order)
+            return plain_variance(plain, float(self.gamma), laws, weights, shares)
         whole = math.prod(part.attribute.size for part in cells)
         system = self._system.about(tuple(sorted(places)))
         if whole <= MOST_PREDICTED and system.interactions.size <= PREDICTED:
-            return self._channel(cells).predicted_variance(weights, shares, order)
-        return self._roughly(places, laws, weights, order)
+            return self._channel(cells).predicted_variance(weights, shares)
+        return self._roughly(places, laws, weights)
+
+    def modelled_variance(
+        self,
+        cells: Sequence[Cells],
+        weights: NDArray[Any],
+        shares: NDArray[Any],
+        people: float,
+        order: int,
+    ) -> float | None:
+        """The posterior variance under what generated worlds let expect (`expected_squares`); an
+        interaction that nobody is asked about, or of more columns than the model's order, keeps
+        what it is expected to have.
+        """
+        if any(is_public(self.domain, part) for part in cells):
+            return None
+        places = [self._private.axis(part.name) for part in cells]
+        laws = [part.counts() / part.attribute.size for part in cells]
+        shape, plain = self._private.shape, self._plain(places)
+        if order == 1:
+            plain = _alone(plain)
+        folds, expected = {}, {}
+        for part in subsets(tuple(range(len(cells))), MOST_ORDER):
+            axes = tuple(sorted(places[place] for place in part))
+            expected[part] = 1 / (people * expected_squares(shape, axes))
+            if len(part) <= order and all(len(laws[place]) > 1 for place in part):
+                wider = math.prod(_mixed(shares, place) / _mixed(laws[place]) for place in part)
+                folds[part] = wider * self._folded_information(axes)
+        gamma, truth = float(self.gamma), np.asarray(shares, dtype=np.float64)
+        found = 0.0
+        for level, weight in enumerate(level_weights(len(asked_about(shape)))):
+            prior = {part: float(each[level]) for part, each in expected.items()}
+            each = posterior_variance(plain, gamma, laws, weights, truth, folds, prior)
+            found += float(weight) * max(0.0, each)
+        return found
 
     @by_parameters
     def beyond_prediction(self) -> tuple[str, ...]:
@@ -412,20 +449,15 @@ class Questionnaire(Mechanism):
         return found
 
     def _roughly(
-        self,
-        places: Sequence[int],
-        laws: Sequence[NDArray[Any]],
-        weights: NDArray[Any],
-        order: int | None,
+        self, places: Sequence[int], laws: Sequence[NDArray[Any]], weights: NDArray[Any]
     ) -> float:
         """Σ_A M_A/I_A: M_A the mean square of the weights' interaction A, I_A what a person would
         tell of each feature of A (`shares`) at an even truth, were there folds without end.
         """
-        total = 0.0
-        for part, square in mean_squares(np.asarray(weights, dtype=np.float64), laws).items():
-            told = self._information(tuple(sorted(places[place] for place in part)))
-            total += square / told if told and len(part) <= (order or len(part)) else 0.0
-        return total
+        squares = mean_squares(np.asarray(weights, dtype=np.float64), laws)
+        axes = [tuple(sorted(places[place] for place in part)) for part in squares]
+        told = map(self._information, axes)
+        return sum(square / each for square, each in zip(squares.values(), told, strict=True))
 
     def _information(self, axes: tuple[int, ...]) -> float:
         """What a person tells, on average, of each feature of an interaction."""
@@ -433,6 +465,11 @@ class Questionnaire(Mechanism):
             held = frozenset(axes)
             self._told[axes] = sum(each for own, each in self._each if held <= own)
         return self._told[axes]
+
+    def _folded_information(self, axes: tuple[int, ...]) -> float:
+        """The same of what folded questions alone tell."""
+        held, folded = frozenset(axes), self._least_folds
+        return sum(each for own, each in self._each if own in folded and held <= own)
 
     @cached_property
     def _told(self) -> dict[tuple[int, ...], float]:
@@ -511,6 +548,23 @@ class Questionnaire(Mechanism):
         return (1 + (gamma - 1) * chances) / (gamma + question.answers - 1)
 
 
+def _alone(plain: Plain) -> Plain:
+    """What the same answers say of each column by itself."""
+    found: dict[tuple[int, ...], dict[int, float]] = {}
+    for axes, shares in plain.items():
+        for axis in axes:
+            own = found.setdefault((axis,), {})
+            for answers, share in shares.items():
+                own[answers] = own.get(answers, 0.0) + share
+    return found
+
+
+def _mixed(shares: NDArray[Any], axis: int = 0) -> float:
+    """How often two people differ in a column (Gini's index)."""
+    others = tuple(other for other in range(shares.ndim) if other != axis)
+    return 1 - float((shares.sum(axis=others) ** 2).sum())
+
+
 def check_question(
     place: int, question: Question, shape: Sequence[int], names: Sequence[str]
 ) -> None:
@@ -538,12 +592,13 @@ def check_question(
 
 
 def _check_values(private: Domain) -> None:
+    if not asked_about(private.shape):
+        raise SchemaError(
+            f"{listing(private.names)} {'has' if len(private) == 1 else 'have'} one value, so "
+            "there is nothing to ask about",
+            hint="give the schema a column with two values at least",
+        )
     for attribute in private:
-        if attribute.size < 2:
-            raise SchemaError(
-                f"'{attribute.name}' has one value, so there is nothing to ask about it",
-                hint="leave it out of the schema, or make it public",
-            )
         if attribute.size > MOST_CELLS:
             raise SchemaError(
                 f"'{attribute.name}' has {attribute.size:,} values, more than the {MOST_CELLS:,} "
@@ -564,6 +619,11 @@ def _chosen(
             "questions and a target are given; either decides what is asked", hint="give one"
         )
     if target is not None:
+        if private[target].size < 2:
+            raise ParameterError(
+                f"the target '{target}' has one value, so there is nothing to predict",
+                hint="give a column with two values at least",
+            )
         return _about(shape, gamma, private.index(target))
     if questions is not None:
         return stated(questions, domain)[:2]
@@ -576,7 +636,7 @@ def _chosen(
 def are_few(private: Domain) -> bool:
     """Whether every order of question is asked of these columns; of more, a planned cover."""
     largest = math.prod(sorted(private.shape)[-max(USUAL) :])
-    few = len(private) <= FEW_COLUMNS and private.cells <= FEW_CELLS
+    few = len(asked_about(private.shape)) <= FEW_COLUMNS and private.cells <= FEW_CELLS
     return few and largest <= MOST_CELLS
 
 

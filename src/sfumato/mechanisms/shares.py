@@ -4,6 +4,10 @@ Everything is in closed form, at a truth in which all cells are equally likely. 
 with K cells and g answers tells each feature of an interaction A ⊆ q, per person, i_q =
 (γ−1)²f(1−f)/(1+(γ−1)f)²/(K−1), f = 1/g, and nothing of others; I_A = Σ π_q i_q. The mean variance
 of the cells of a marginal s is K_s⁻² Σ_{A⊆s} n_A/(N·I_A), n_A = Π(k_j−1) the features of A.
+
+A model that expects n_A features of variance τ²_A has the posterior variance n_A/(N·I_A + 1/τ²_A)
+(Bayesian optimal design: Chaloner and Verdinelli 1995), τ²_A being of one of several levels that it
+learns (`expected_squares`): so a plan predicts what a model will be off by.
 """
 
 from __future__ import annotations
@@ -21,6 +25,11 @@ NORMAL = 0.8  # the mean size of a normal error, in standard errors
 ROUNDS = 300
 LARGE = 1.3  # questions of more cells than this times γ+1 are folded
 MOST_ORDER = 3
+# How far columns depend, as in the worlds of tests/worlds/schemas.py, where each follows one or two
+# earlier ones for a share of the people: so many pairs a column are related, and Pearson's mean
+# square contingency of one half, a quarter and a quarter of these is so much of the most it can be,
+# hardly anything of the others; three columns have this beyond their pairs.
+RELATED, LEVELS, THREE_TOGETHER = 3.0, np.array([1e-4, 0.015, 0.09, 0.28]), 0.06
 
 
 def identity_limit(gamma: float) -> float:
@@ -79,10 +88,12 @@ class Workload:
         """Supports of itemsets of every length up to this one, each marginal counting alike;
         interactions of more than `order` columns are left to the model.
         """
+        columns = tuple(axis for axis, size in enumerate(shape) if size > 1)
         sizes = [1 / size**2 for size in shape]
-        first, second = sum(sizes), sum(size**2 for size in sizes)
+        first = sum(sizes[axis] for axis in columns)
+        second = sum(sizes[axis] ** 2 for axis in columns)
         weights = {}
-        for axes in subsets(tuple(range(len(shape))), min(order, length)):
+        for axes in subsets(columns, min(order, length)):
             own = [sizes[axis] for axis in axes]
             rest = first - sum(own)
             wider = (1.0, rest, (rest**2 - second + sum(size**2 for size in own)) / 2)
@@ -104,7 +115,7 @@ class Workload:
     @classmethod
     def target(cls, shape: Sequence[int], axis: int) -> Workload:
         """One column with every other: what a classifier of it reads."""
-        others = [place for place in range(len(shape)) if place != axis]
+        others = [place for place, size in enumerate(shape) if place != axis and size > 1]
         pairs = [(min(axis, place), max(axis, place)) for place in others]
         return cls.marginals(shape, pairs or [(axis,)])
 
@@ -125,6 +136,36 @@ def set_information(shape: Sequence[int], axes: Axes, gamma: float) -> float:
     """What an answer about these axes tells of each of their features."""
     cells = math.prod(shape[axis] for axis in axes)
     return information(gamma, answers_of(cells, gamma), cells)
+
+
+def level_weights(columns: int) -> Floats:  # (levels,)
+    """How many of the pairs of so many columns depend at each level.
+
+    >>> level_weights(3), level_weights(12)
+    (array([0.  , 0.5 , 0.25, 0.25]), array([0.75  , 0.125 , 0.0625, 0.0625]))
+    """
+    related = min(1.0, RELATED / columns)
+    return np.array([1 - related, related / 2, related / 4, related / 4])
+
+
+def expected_squares(shape: Sequence[int], axes: Axes) -> Floats:  # (levels,)
+    """τ² at each level: the mean square that each feature of an interaction has beyond what its
+    parts imply; infinite of single columns, 0 of more columns than anything is taken to join.
+
+    Columns of k₁ ≤ k₂ ≤ … values depend on one another as far as the least of them allows, so k₁−1
+    of the Π(k_j−1) features can be large, and the mean of all is 1/((k₂−1)⋯) of that.
+
+    >>> expected_squares((2, 2), (0,)), expected_squares((2, 3, 6), (1, 2)) * 5
+    (array([inf, inf, inf, inf]), array([1.0e-04, 1.5e-02, 9.0e-02, 2.8e-01]))
+    """
+    if len(axes) == 1:
+        return np.full(len(LEVELS), np.inf)
+    wider = max(1, math.prod(sorted(shape[axis] - 1 for axis in axes)[1:]))
+    if len(axes) == 2:
+        return LEVELS / wider
+    columns = sum(size > 1 for size in shape)  # of threes, about as many are related as columns
+    each = THREE_TOGETHER * min(1.0, RELATED / (columns * (columns - 2)))
+    return np.full(len(LEVELS), each / wider if len(axes) == MOST_ORDER else 0.0)
 
 
 def best_shares(sets: Sequence[Axes], workload: Workload, gamma: float) -> Floats:  # (sets,)

@@ -19,7 +19,7 @@ from sfumato.mechanisms.base import Mechanism
 from sfumato.model.full_table import FullTable, counts_itself, full_tally
 from sfumato.model.model import Model, is_dense, is_ordered
 from sfumato.model.number_model import NumberModel, NumberReports
-from sfumato.model.observed import Answers, Reports, Tallies
+from sfumato.model.observed import Answers, Tallies
 from sfumato.observation import CellTally, Tally
 from sfumato.one_thread import one_thread
 from sfumato.progress import Progress, silent
@@ -30,13 +30,15 @@ MOST_ITEMS = 20  # items of baskets that a model holds
 MOST_CELLS = 1024  # of one column
 MOST_COLUMNS = 64  # columns whose pairs are all learned
 PUBLIC_CELLS = 4096  # cells of all public columns together
-FEWEST = 20  # people for each coefficient of single columns
+FEWEST = 20  # people for each coefficient of single columns, or none of several is fitted
+MOST_ORDER = 3
 
 
 @checked
 @one_thread()
 def fit_release(release: Release, order: int = 3, *, tell: Progress = silent) -> Model:
     """The law that a release makes most probable; `order` is that of the interactions it may hold.
+    Of few people, the law holds single columns alone and takes them to be independent.
 
     Reports are counted once; what the model is asked later costs no scan, except where the columns
     are so many that laws are fitted set by set and the reports are no questionnaire's.
@@ -51,13 +53,13 @@ def fit_release(release: Release, order: int = 3, *, tell: Progress = silent) ->
     order = order if len(columns) > 2 else 2
     tell("counting reports", None)
     shape = tuple(part.size for part in columns)
-    whole = is_dense(shape, order) and counts_itself(release.mechanism)
+    order = min(order, order_for(shape[public:], release.rows))
+    whole = is_dense(shape, max(order, 2)) and counts_itself(release.mechanism)
     reports = observed(
         *(release.mechanism, columns, public, release.rows),
         lambda tally: release.tallied([tally])[0],
         whole=whole,
     )
-    _check_enough(reports)
     fitted_to = _described(release.mechanism, release.rows, columns)
     return Model(release.mechanism, columns, reports, order, fitted_to, tell=tell)
 
@@ -73,7 +75,9 @@ def fit_rounds(releases: Sequence[Release], *, tell: Progress = silent) -> Model
     if len(releases) > 1:
         RoundSeries.of(releases)  # refused where some people may be in both
     reports = reports_of(releases)
-    _check_enough(reports)
+    needed = FEWEST * sum(size - 1 for size in reports.shape[reports.public :])
+    if reports.people < needed:
+        raise _too_small(round(reports.people), needed)
     people = sum(release.rows for release in releases)
     fitted_to = _described(reports.mechanism, people, reports.columns)
     return replace(NumberModel.of(reports, fitted_to), tell=tell)
@@ -189,17 +193,25 @@ def _check_number(private: Domain, columns: list[Cells]) -> None:
         )
 
 
-def _check_enough(reports: Reports) -> None:
-    needed = FEWEST * sum(size - 1 for size in reports.shape[reports.public :])
-    if reports.people < needed:
-        rows = round(reports.people)
-        raise Unanswerable(
-            f"a release of {rows:,} report{'' if rows == 1 else 's'} is too small to fit: its "
-            f"single columns alone take {needed:,}",
-            hint="its unbiased answers stand: query the release itself",
-            rows=rows,
-            needed=needed,
-        )
+def order_for(sizes: Sequence[int], people: float) -> int:
+    """The most columns whose interactions are fitted to so many reports of columns with so many
+    values: of few people, single columns alone, as if independent; refused where these are fewer
+    than the coefficients of single columns, which then have no answer of their own.
+    """
+    least = sum(size - 1 for size in sizes)
+    if people < least:
+        raise _too_small(round(people), least)
+    return MOST_ORDER if people >= FEWEST * least else 1
+
+
+def _too_small(rows: int, needed: int) -> Unanswerable:
+    return Unanswerable(
+        f"a release of {rows:,} report{'' if rows == 1 else 's'} is too small to fit: its single "
+        f"columns alone take {needed:,}",
+        hint="its unbiased answers stand: query the release itself",
+        rows=rows,
+        needed=needed,
+    )
 
 
 def observed(

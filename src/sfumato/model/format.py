@@ -38,7 +38,7 @@ def describe_model(path: str | Path) -> dict[str, Any]:
     columns = described["columns"].fields()
     return {
         "model": described["model"].word(),
-        "order": described["order"].whole(2, 3),
+        "order": described["order"].whole(1, 3),
         "columns": {name: list(labels.words()) for name, labels in columns.items()},
         "rows": described["rows"].whole(),
         "law": described["law"].word(),

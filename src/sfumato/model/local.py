@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.channels.contrasts import Axes, Floats, Interactions
-from sfumato.model.fitting import FIRST_ORDER, Fit, learn_together, loosened, refitted
+from sfumato.model.fitting import FIRST_ORDER, Fit, fit, learn_together, loosened, refitted
 from sfumato.model.loglinear import Likelihood, LogLinear
 from sfumato.model.observed import Reports
 from sfumato.progress import Progress, silent
@@ -65,7 +65,8 @@ class LocalFits:
     """The laws of any few axes, each fitted when it is asked for.
 
     The variance of every pair is learned once, from the fits of all pairs together; the fit of more
-    axes is of order 2 and keeps these variances, or so many times as large ones.
+    axes is of order 2 and keeps these variances, or so many times as large ones. Where no pair is
+    known, it is that of single columns.
     """
 
     reports: Reports
@@ -87,6 +88,8 @@ class LocalFits:
 
     def fit(self, axes: Axes) -> Fit:
         """The law of these axes."""
+        if not self.pairs:
+            return fit(likelihood_over(self.reports, axes, 1), learn=False)
         likelihood = likelihood_over(self.reports, axes, 2)
         sets = likelihood.family.interactions.sets
         held = [tuple(axes[place] for place in part) for part in sets]

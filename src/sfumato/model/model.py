@@ -75,8 +75,8 @@ class Model(Source, Tabular):
     free: bool = False  # whether interactions are not shrunk: for what shrinkage would bias
 
     def __post_init__(self) -> None:
-        if self.order not in (2, 3):
-            raise ParameterError(f"order={shown(self.order)} is not fitted; use 2 or 3")
+        if self.order not in (1, 2, 3):
+            raise ParameterError(f"order={shown(self.order)} is not fitted; use 1, 2 or 3")
         if self.reports.people < 1:
             raise Unanswerable("a release without reports has nothing to fit")
 
@@ -103,11 +103,13 @@ class Model(Source, Tabular):
     @cached_property
     def dense(self) -> bool:
         """Whether one law of all columns is fitted."""
-        return is_dense(self.reports.shape, self.order) and self.reports.together
+        order = max(self.order, 2)  # that of its errors, if not of its law
+        return is_dense(self.reports.shape, order) and self.reports.together
 
     @cached_property
     def _local(self) -> LocalFits:
-        return LocalFits(self.reports, self.prior_scale, self.tell, self.joined, self.free)
+        joined = {} if self.order == 1 else self.joined
+        return LocalFits(self.reports, self.prior_scale, self.tell, joined, self.free)
 
     @property
     def pairs(self) -> Mapping[Axes, Joined]:
@@ -182,7 +184,7 @@ class Model(Source, Tabular):
     @property
     def fitted_order(self) -> int:
         """The order of the interactions that the laws hold."""
-        return self.order if self.dense else 2
+        return self.order if self.dense else min(self.order, 2)
 
     def supposed(self, axes: Axes) -> str | None:
         """What an answer about these axes assumes beyond the reports."""
@@ -193,6 +195,8 @@ class Model(Source, Tabular):
                 f"no interaction of more than {self.fitted_order} columns, which the reports "
                 "contradict"
             )
+        if self.order == 1 and len(axes) > 1:
+            return "columns to be independent: too few people for more"
         if len(private) <= order:
             return None
         if order == 1:
@@ -221,6 +225,7 @@ class Model(Source, Tabular):
         """The order up to which reports told of every interaction of these axes, and laws hold it:
         what joins more columns was never heard, whatever the order that was fitted.
         """
+        axes = tuple(axis for axis in axes if self.reports.shape[axis] > 1)
         for order in range(min(self.fitted_order, len(axes)), 1, -1):
             if all(map(self.reports.held, combinations(axes, order))):
                 return order
@@ -331,7 +336,12 @@ class Model(Source, Tabular):
         facts = [
             ("people", self.rows),
             ("columns", listing(self._axes, most=MOST_LINES)),
-            ("law", f"log-linear, interactions of up to {self.fitted_order} columns"),
+            (
+                "law",
+                f"log-linear, interactions of up to {self.fitted_order} columns"
+                if self.fitted_order > 1
+                else "single columns, as if independent: too few people for more",
+            ),
             ("", "one of all columns" if self.dense else "of any few columns"),
             ("fitted to", f"reports of {self.mechanism.name}"),
         ]

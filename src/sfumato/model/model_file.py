@@ -68,10 +68,7 @@ def model_to_dict(model: Model) -> dict[str, Any]:
             "steps": found.steps,
             "roughness": found.roughness,
         }
-    elif (
-        sum(interactions_over(model.reports, pair, 2).size for pair in pairs_of(model.reports))
-        <= MOST_COEFFICIENTS
-    ):
+    elif model.order > 1 and _pair_coefficients(model.reports) <= MOST_COEFFICIENTS:
         data["pairs"] = [
             {
                 "columns": list(axes),
@@ -82,6 +79,10 @@ def model_to_dict(model: Model) -> dict[str, Any]:
             for axes, found in model.pairs.items()
         ]
     return data
+
+
+def _pair_coefficients(reports: Reports) -> int:
+    return sum(interactions_over(reports, pair, 2).size for pair in pairs_of(reports))
 
 
 def _counts(model: Model) -> NDArray[Any]:
@@ -136,7 +137,7 @@ def model_from(given: Untrusted, where: str) -> Model:
         lambda tally: _table(counts, tally, where),
         whole=True,
     )
-    order = given["order"].whole(2, 3)
+    order = given["order"].whole(1, 3)
     law, joined = _law(given, reports, order), _joined(given, reports)
     return Model(mechanism, columns, reports, order, fitted_to, law, joined)
 

@@ -20,16 +20,16 @@ from sfumato.arguments import checked
 from sfumato.domain import Items
 from sfumato.errors import listing
 from sfumato.mechanisms.base import Mechanism
+from sfumato.model.fitted import order_for
 from sfumato.plan.prediction import Item, itemset_variance
 from sfumato.plan.sample_sizes import SampleSizes
-from sfumato.plan.workload import ASSUMPTIONS
+from sfumato.plan.workload import ASSUMPTIONS, USELESS
 from sfumato.printable import json_number, upwards
 from sfumato.privacy.guarantee import Gamma, Guarantee, rounded_up
 from sfumato.renderers.frames import json_value
 from sfumato.result import Result, Shown
 from sfumato.view import Chart, ColumnView, Panel, Series, TableView, View
 
-USELESS = 0.5  # a relative error above this tells nothing
 EMPTY_PROMISE = 0.95  # a worst posterior above this is as good as knowing
 
 
@@ -50,6 +50,7 @@ class Candidate(Shown):
     people: float  # how many it takes for the wanted error
     options: Mapping[str, str] = field(default_factory=dict)  # that the mechanism was made with
     by_model: bool = False  # whether what is asked for is a model's answer, not the reports' own
+    by_assumption: bool = False  # whether that model can know nothing of some columns together
     modelled: tuple[bool, ...] = ()  # the same of supports, by length from 1
 
     @property
@@ -125,7 +126,8 @@ class Candidate(Shown):
         least = self.supports[together] / USELESS  # what is told to within half of itself
         below = f" below {_percent(least)} of the people" if least < 1 else ""
         needed = self.rows * (self.error / USELESS) ** 2
-        people = f"; {_people(needed)} people would do" if needed < 1e12 else ""
+        known = needed < 1e12 and not self.by_model
+        people = f"; {_people(needed)} people would do" if known else ""
         return (
             f"with {self.rows:,} people the support of {what} is off by {off} points: "
             f"no answer{about}{below} will be usable"
@@ -147,7 +149,7 @@ class Candidate(Shown):
                 "stderr": {"support": self.supports, "count": self.count, "mean": self.means},
                 "error": self.error,
                 "answered_by": {
-                    "asked": _answered(self.by_model),
+                    "asked": _answered(self.by_model, self.by_assumption),
                     "support": [_answered(modelled) for modelled in self.modelled],
                 },
                 "people": self.people,
@@ -287,20 +289,7 @@ class Plan(Result):
         )  # of rounds it is predicted
         rough = (f"roughly: {said}" for said in left_out)
         said = (*self._usable(), *self._once(), *self._verdict(), *self._modelled())
-        return (*lines, *said, *self.in_the_way, *self._rounded(), *rough)
-
-    @property
-    def in_the_way(self) -> tuple[str, ...]:
-        """What is said of columns that keep all that asks questions from being compared."""
-        private = self.best.mechanism.domain.private
-        found = [attribute.name for attribute in private if attribute.size < 2]
-        if not found or private.baskets:
-            return ()
-        return (
-            f"{listing(found)} {'has' if len(found) == 1 else 'have'} one value, about which no "
-            "question can be asked: out of the schema, or public, it would leave more to choose "
-            "from",
-        )
+        return (*lines, *said, *self._rounded(), *rough)
 
     def _rounded(self) -> tuple[str, ...]:
         """Why an option promises another gamma than the one asked for."""
@@ -326,9 +315,17 @@ class Plan(Result):
         """What is said where the reports alone do not answer."""
         if not self.best.by_model:
             return ()
+        if not self.best.by_assumption:
+            return (
+                "by model: few are asked about some of these columns together, so a model answers "
+                "(--fit), which draws them towards independence",
+            )
+        few = order_for(self.best.mechanism.domain.private.shape, self.rows) == 1
+        why = "people are too few for more than" if few else "no question joins some of"
+        told = "single columns" if few else "these columns"
         return (
-            "not all of this is in the reports: no question joins some columns, or few get it. A "
-            "model answers (--fit); what it supposes of the rest is not in its error",
+            f"by assumption: {why} {told}. A model answers (--fit) that takes the columns to be "
+            "independent; the error holds if they depend on each other as in generated worlds",
         )
 
     @property
@@ -345,12 +342,10 @@ class Plan(Result):
         """What is said where even the best answer tells nothing."""
         if self.best.error <= USELESS or (self.accuracy_asked and self.guarantee is None):
             return ()
+        useless = "not usable: an error above half of what is measured tells nothing"
         if self.sample_sizes is not None:
             remedies = "; or ".join(self.sample_sizes.remedies())
-            return (
-                f"not usable: an error above half of what is measured tells nothing; {remedies}",
-            )
-        useless = "not usable: an error above half of what is measured tells nothing"
+            return ("; ".join(filter(None, (useless, remedies))),)
         if self.excluded is not None:
             return (f"{useless}; {self.excluded}",)
         people = self.rows * (self.best.error / USELESS) ** 2
@@ -487,7 +482,7 @@ class Plan(Result):
             "worst_posterior": (becomes, posteriors, partial(_percent, up=True)),
         }
         errors = [math.log10(o.error) if o.error > 0 else -math.inf for o in options]
-        by = [_answered(option.by_model) for option in options]
+        by = [_answered(option.by_model, option.by_assumption) for option in options]
         people, wanted = [option.people for option in options], _percent(self.wanted_error)
         commands = [line for _, line in self.commands()[: len(options)]]
         return TableView(
@@ -504,7 +499,7 @@ class Plan(Result):
                     ends=[(place, place) for place in errors],
                     mark=math.log10(USELESS),
                 ),
-                *([ColumnView("answered by", by)] if "model" in by else []),
+                *([ColumnView("answered by", by)] if {*by} - {"reports"} else []),
                 ColumnView("", [option.error for option in options], field="error"),
                 ColumnView("", [option.count for option in options], field="count_stderr"),
                 ColumnView(f"people for {wanted}", people, words=_people, field="people"),
@@ -597,8 +592,8 @@ class Plan(Result):
         }
 
 
-def _answered(modelled: bool) -> str:
-    return "model" if modelled else "reports"
+def _answered(modelled: bool, assumed: bool = False) -> str:
+    return "assumption" if assumed else "model" if modelled else "reports"
 
 
 def _decimal(gamma: Gamma) -> str:

@@ -24,9 +24,17 @@ from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.registry import MECHANISMS, mechanism_class, round_design
 from sfumato.mechanisms.windows import is_asked
 from sfumato.one_thread import one_thread
-from sfumato.plan.candidates import USELESS, Candidate, Excluded, Plan
+from sfumato.plan.candidates import Candidate, Excluded, Plan
 from sfumato.plan.sample_sizes import SampleSizes
-from sfumato.plan.workload import OF_NUMBERS, PURPOSES, PlanWorkload, has_mean, predict
+from sfumato.plan.workload import (
+    OF_NUMBERS,
+    PURPOSES,
+    USELESS,
+    PlanWorkload,
+    has_mean,
+    people_for,
+    predict,
+)
 from sfumato.privacy.guarantee import Guarantee
 from sfumato.privacy.probability import check_count, check_strictly_between
 from sfumato.view import Chart, Panel, Series
@@ -231,7 +239,7 @@ def privacy_curve(
 
 def _error_at(make: Make, workload: PlanWorkload, rows: int, epsilon: float) -> float:
     try:
-        error = workload.predict(make(Guarantee.from_epsilon(epsilon))) / math.sqrt(rows)
+        error = workload.predict(make(Guarantee.from_epsilon(epsilon)), rows)
     except SfumatoError:
         return math.nan
     return error if math.isfinite(error) else math.nan
@@ -276,29 +284,31 @@ def candidate(
     options: Mapping[str, str] | None = None,
 ) -> Candidate:
     """One mechanism with the errors to be expected from so many people."""
-    root, predicted = math.sqrt(rows), workload.predict(mechanism)
-    if not math.isfinite(predicted):
+    functionals = workload.functionals(mechanism, rows)
+    error = predict(mechanism, functionals, rows) / workload.scale
+    if not math.isfinite(error):
         raise Unanswerable(f"tells nothing of {workload.words.rstrip(',')}")
     lengths = range(1, min(LENGTHS, workload.longest) + 1)
-    figures = [workload.itemset_figures(mechanism, length) for length in lengths]
+    figures = [workload.itemset_figures(mechanism, length, rows) for length in lengths]
     unaided = workload.unaided(mechanism, workload.together, rows, workload.sets or None)
     return Candidate(
         name,
         mechanism,
         rows,
-        supports=tuple(each / root for each, _ in figures),
+        supports=tuple(each for each, _ in figures),
         conditions=tuple(condition for _, condition in figures),
-        count=predict(mechanism, workload.counts(mechanism)) * root,
+        count=predict(mechanism, workload.counts(mechanism), rows) * rows,
         means={
-            column.name: predict(mechanism, [workload.mean(mechanism, column)]) / root
+            column.name: predict(mechanism, [workload.mean(mechanism, column)], rows)
             for column in workload.numbers
             if has_mean(mechanism, column)
         },
-        error=predicted / root,
-        people=float(math.ceil((predicted / wanted) ** 2)),
+        error=error,
+        people=people_for(mechanism, functionals, rows, wanted * workload.scale),
         options=options or {},
-        by_model=not unaided,
-        modelled=tuple(not workload.unaided(mechanism, each, rows) for each in lengths),
+        by_model=not unaided or any(each.modelled for each in functionals),
+        by_assumption=any(each.is_assumed(mechanism, rows) for each in functionals),
+        modelled=tuple(workload.is_modelled(mechanism, each, rows) for each in lengths),
     )
 
 
@@ -309,9 +319,8 @@ def _least(make: Make, workload: PlanWorkload, rows: int, wanted: float) -> Mech
     On logarithmic scales the error is nearly straight in epsilon, so the search follows the line
     through both ends.
     """
-    root = math.sqrt(rows)
     mechanism = make(Guarantee(math.exp(MOST_EPSILON)))
-    above, below = math.inf, workload.predict(mechanism) / root / wanted
+    above, below = math.inf, workload.predict(mechanism, rows) / wanted
     if below > 1:
         raise PrivacyError(
             f"an error of {100 * wanted:.3g} % cannot be reached from {rows:,} people at any gamma"
@@ -326,7 +335,7 @@ def _least(make: Make, workload: PlanWorkload, rows: int, wanted: float) -> Mech
         except SfumatoError:
             low, above = middle, math.inf
             continue
-        ratio = workload.predict(found) / root / wanted
+        ratio = workload.predict(found, rows) / wanted
         if ratio <= 1:
             high, below, mechanism = middle, ratio, found
         else:

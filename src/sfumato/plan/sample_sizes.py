@@ -1,7 +1,7 @@
 """Sample sizes: how well people who are dealt a question each will answer, against columns, people
 and promises; and what would do where they would not.
 
-All in closed form (`predicted_variance`), relative to a support that is asked about: an error of
+All in closed form (`predict`), relative to a support that is asked about: an error of
 0.06 at 2 % means that a support of 2 % comes out between 1.9 and 2.1 % on average.
 """
 
@@ -18,7 +18,7 @@ from sfumato.domain import Category, Domain
 from sfumato.errors import SfumatoError
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.shares import NORMAL, Workload
-from sfumato.plan.workload import PlanWorkload, predict
+from sfumato.plan.workload import MOST_PEOPLE, Functional, PlanWorkload, people_for, predict
 from sfumato.privacy.guarantee import Guarantee
 
 USABLE = NORMAL * 0.5  # a mean relative error above that of a standard error of half is no answer
@@ -58,7 +58,7 @@ class SampleSizes:
 
     def error(self, length: int | None = None) -> float:
         """The mean relative error of supports of this length; of columns that no question holds
-        together it is a model's, which supposes their interaction away.
+        together it is a model's.
         """
         asked = length or self._asked
         if asked not in self._found:
@@ -73,12 +73,15 @@ class SampleSizes:
         """The same of the sets asked about or any of a length, were all cells equally likely or at
         the support asked about.
         """
-        sets = self.sets if self.sets and len(self.sets[0]) == length else None
-        functionals = self.workload.supports(self.mechanism, length, sets, even=even)
-        return self._relative(predict(self.mechanism, functionals))
+        functionals = self._functionals(length, even=even)
+        return self._relative(predict(self.mechanism, functionals, self.people))
 
-    def _relative(self, spread: float) -> float:
-        return NORMAL * spread / math.sqrt(self.people) / self.at_support
+    def _functionals(self, length: int, *, even: bool = False) -> list[Functional]:
+        sets = self.sets if self.sets and len(self.sets[0]) == length else None
+        return self.workload.supports(self.mechanism, length, self.people, sets, even=even)
+
+    def _relative(self, error: float) -> float:
+        return NORMAL * error / self.at_support
 
     @cached_property
     def errors(self) -> dict[int, float]:
@@ -93,7 +96,8 @@ class SampleSizes:
     def unaided(self, length: int) -> bool:
         """Whether the reports tell supports of this length by themselves, without a model."""
         sets = self.sets if self.sets and len(self.sets[0]) == length else None
-        return self.workload.unaided(self.mechanism, length, self.people, sets)
+        told = self.workload.unaided(self.mechanism, length, self.people, sets)
+        return told and not any(each.modelled for each in self._functionals(length))
 
     @cached_property
     def even(self) -> float:
@@ -110,13 +114,17 @@ class SampleSizes:
         least = Workload.marginals(shape, sets).least(gamma)
         seen = [(1 - 1 / size) / size for size in (math.prod(shape[a] for a in s) for s in sets)]
         variance = least / len(sets) - sum(seen) / len(sets)
-        return self._relative(math.sqrt(max(0.0, variance)))
+        return self._relative(math.sqrt(max(0.0, variance) / self.people))
 
     def by_people(self) -> list[tuple[int, float]]:
         """The error with fewer and with more people."""
-        error = self.error()
         counts = [max(1, round(self.people * factor)) for factor in (0.1, 0.3, 1, 3, 10)]
-        return [(count, error * math.sqrt(self.people / count)) for count in counts]
+        return [(count, self._from(count)) for count in counts]
+
+    def _from(self, people: int) -> float:
+        """The error of the length asked about from other people, asked as these are."""
+        functionals = self._functionals(self._asked)
+        return self._relative(predict(self.mechanism, functionals, people))
 
     @cached_property
     def by_columns(self) -> list[tuple[int, float]]:
@@ -163,8 +171,9 @@ class SampleSizes:
         halved = self._halved()
         if halved is not None:
             found.append(f"halve the values of each column ({100 * halved:.0f} % then)")
-        needed = self.people * (self.error() / USABLE) ** 2
-        if needed > self.people:
+        wanted, functionals = USABLE * self.at_support / NORMAL, self._functionals(self._asked)
+        needed = people_for(self.mechanism, functionals, self.people, wanted)
+        if self.people < needed < MOST_PEOPLE:
             found.append(f"ask {_rounded(needed):,} people")
         gamma = self._promise()
         if gamma is not None:
@@ -204,7 +213,9 @@ class SampleSizes:
         if len(self.by_columns) > 1:
             shown = ", ".join(f"{n}: {100 * error:.1f} %" for n, error in self.by_columns)
             lines.append(f"by the number of columns asked, {shown}")
-        people = ", ".join(f"{n:,}: {100 * error:.1f} %" for n, error in self.by_people())
+        people = ", ".join(
+            f"{n:,}: {100 * error:.1f} %" for n, error in self.by_people() if math.isfinite(error)
+        )
         lines.append(f"by the number of people, {people}")
         return lines
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import combinations, islice
 from typing import Any
@@ -22,12 +22,15 @@ from sfumato.errors import ParameterError, SchemaError, SfumatoError, Unanswerab
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.questionnaire import are_few
 from sfumato.mechanisms.shares import Workload, best_shares
+from sfumato.model.fitted import order_for
 from sfumato.plan.prediction import (
     Item,
     even_cuts,
     itemset_condition,
     itemset_variance,
+    modelled_variance,
     observed_variance,
+    translated_variance,
     value_count,
 )
 from sfumato.privacy.probability import ONE
@@ -37,6 +40,8 @@ PURPOSES = ("itemsets", "pairs", "counts", "ranges", "means", "quantiles", "clas
 SAMPLED = 16  # itemsets of each length that stand for all
 NAMED = 48  # the same of sets of columns that are named, or those of a class
 BESIDE_PAIRS = 0.1  # the share of single columns beside named pairs, so that each is asked
+USELESS = 0.5  # a relative error above this tells nothing
+MOST_PEOPLE = 1e12  # more people than there ever were
 SURE = 8.0  # people to be expected at a question for it to be answered by someone at all
 FINE_CELLS = 64  # cells of a number whose mean is predicted
 
@@ -59,29 +64,84 @@ class Functional:
     shares: Any  # of each item, or of each combination of cells
     weights: Any = None  # of each combination of cells
     scale: float = 1.0  # what its error is relative to
+    modelled: bool = False  # whether a model answers, not the reports alone
 
-    def variance(self, mechanism: Mechanism) -> float:
-        """What one person adds to its relative variance; infinite for a support that the mechanism
-        cannot answer.
+    def variance(self, mechanism: Mechanism, people: float) -> float:
+        """Its relative variance from so many people, times these; infinite for a support that the
+        mechanism cannot answer.
         """
+        if self.modelled:
+            return self._modelled_variance(mechanism, people) / self.scale**2
         if self.weights is not None:
             cells = [part for part in self.of if isinstance(part, Cells)]
             found = observed_variance(mechanism, cells, self.weights, self.shares)
             return found / self.scale**2
-        items = [item for item in self.of if isinstance(item, Item)]
         try:
-            return itemset_variance(mechanism, items, self.shares) / self.scale**2
+            return itemset_variance(mechanism, self._items, self.shares) / self.scale**2
         except SfumatoError:  # a length, or a singular channel
             return math.inf
 
+    def _modelled_variance(self, mechanism: Mechanism, people: float) -> float:
+        """The same of a model's answer, which reports that tell it too hold near theirs."""
+        found = modelled_variance(mechanism, self._items, self.shares, people)
+        names = [item.attribute for item in self._items]
+        if not math.isfinite(found) or not tells(mechanism, names, people, sure=1.0):
+            return found
+        alone = itemset_variance(mechanism, self._items, self.shares)
+        return found + translated_variance(found, alone, len(self._items))
 
-def predict(mechanism: Mechanism, functionals: Sequence[Functional]) -> float:
-    """√N times the relative standard error to be expected from N people: the root mean square over
-    all functionals.
+    def is_assumed(self, mechanism: Mechanism, people: float) -> bool:
+        """Whether a model answers it that can know nothing of its columns together."""
+        if not self.modelled:
+            return False
+        asked, names = mechanism.together or (), {item.attribute for item in self._items}
+        joined = len(names) == 1 or any(names <= {*each} for each in asked)
+        few = order_for(mechanism.domain.private.shape, people) < min(2, len(names))
+        return few or not joined
+
+    @property
+    def _items(self) -> list[Item]:
+        return [item for item in self.of if isinstance(item, Item)]
+
+    def answered_by(self, mechanism: Mechanism, people: float, at: float = math.inf) -> Functional:
+        """The same as a model answers it, where a model can and reports of so many people do not,
+        or only so that it is no answer at this size; else as the reports do.
+        """
+        names = [item.attribute for item in self._items]
+        if not tells(mechanism, names, people):
+            return self if mechanism.joins_by_model else replace(self, modelled=True)
+        if mechanism.together is None or predict(mechanism, [self], people) <= USELESS * at:
+            return self
+        found = replace(self, modelled=True)
+        return found if math.isfinite(found.variance(mechanism, people)) else self
+
+
+def predict(mechanism: Mechanism, functionals: Sequence[Functional], people: float) -> float:
+    """The relative standard error to be expected from so many people: the root mean square over all
+    functionals.
     """
-    return math.sqrt(
-        max(0.0, float(np.mean([functional.variance(mechanism) for functional in functionals])))
-    )
+    each = [functional.variance(mechanism, people) for functional in functionals]
+    return math.sqrt(max(0.0, float(np.mean(each)))) / math.sqrt(people)
+
+
+def people_for(
+    mechanism: Mechanism, functionals: Sequence[Functional], people: float, wanted: float
+) -> float:
+    """How many people it takes for this error: as many times those as the square of what is lacking
+    where reports answer; a model's error falls otherwise, and never below what it is where nobody
+    is asked.
+    """
+    error = predict(mechanism, functionals, people)
+    if not any(each.modelled for each in functionals):
+        return float(math.ceil(people * (error / wanted) ** 2))
+    low, high = 0.0, math.log(MOST_PEOPLE)
+    if predict(mechanism, functionals, MOST_PEOPLE) > wanted:
+        return math.inf
+    while high - low > 0.005:
+        middle = (low + high) / 2
+        enough = predict(mechanism, functionals, math.exp(middle)) <= wanted
+        low, high = (low, middle) if enough else (middle, high)
+    return float(math.ceil(math.exp(high)))
 
 
 @dataclass(frozen=True)
@@ -138,18 +198,20 @@ class PlanWorkload:
         ranks = range(0, choices, max(1, choices // SAMPLED))
         yield from _items([_chosen(self.columns, length, rank) for rank in ranks], SAMPLED)
 
-    def itemset_figures(self, mechanism: Mechanism, length: int) -> tuple[float, float]:
-        """The spread of itemsets of this length, and the worst condition number among their
-        reconstructions.
+    def itemset_figures(
+        self, mechanism: Mechanism, length: int, people: float
+    ) -> tuple[float, float]:
+        """The standard error of itemsets of this length, and the worst condition number among
+        their reconstructions.
         """
-        spread = predict(mechanism, self.supports(mechanism, length))
-        if not math.isfinite(spread):
+        error = predict(mechanism, self.supports(mechanism, length, people), people)
+        if not math.isfinite(error):
             return math.inf, math.inf
         try:
             conditions = [itemset_condition(mechanism, each) for each in self.itemsets(length)]
         except SfumatoError:  # nothing is inverted: a model's answer
-            return spread, math.inf
-        return spread, max(conditions)
+            return error, math.inf
+        return error, max(conditions)
 
     @property
     def suited(self) -> dict[str, dict[str, str]]:
@@ -206,21 +268,29 @@ class PlanWorkload:
                 )
         return tuple(sorted(found))
 
-    def predict(self, mechanism: Mechanism) -> float:
-        """√N times the relative standard error of what is asked for."""
+    def predict(self, mechanism: Mechanism, people: float) -> float:
+        """The relative standard error of what is asked for."""
+        return predict(mechanism, self.functionals(mechanism, people), people) / self.scale
+
+    def functionals(self, mechanism: Mechanism, people: float) -> list[Functional]:
+        """What is asked for, and whether reports of so many people or a model answer it."""
         if self.together > 1 and mechanism.joins_by_model:
             raise Unanswerable("says of columns together what a model makes of it: plan for ranges")
         ways = {
-            "itemsets": lambda: self.supports(mechanism, self.together),
-            "pairs": lambda: self.supports(mechanism, 2, self.sets),
+            "itemsets": lambda: self.supports(mechanism, self.together, people),
+            "pairs": lambda: self.supports(mechanism, 2, people, self.sets),
             "counts": lambda: self.counts(mechanism, 0.5),
             "ranges": lambda: self._ranges(mechanism),
             "means": lambda: self._means(mechanism),
             "quantiles": lambda: self._quartiles(mechanism),
-            "classes": lambda: self._class_cells(),
+            "classes": lambda: self._class_cells(mechanism, people),
         }
-        scale = self.at_support if self.purpose in ("itemsets", "pairs") else 1.0
-        return predict(mechanism, ways[self.purpose]()) / scale
+        return ways[self.purpose]()
+
+    @property
+    def scale(self) -> float:
+        """What the errors of what is asked for are relative to."""
+        return self.at_support if self.purpose in ("itemsets", "pairs") else 1.0
 
     @cached_property
     def together(self) -> int:
@@ -249,6 +319,7 @@ class PlanWorkload:
         self,
         mechanism: Mechanism,
         length: int,
+        people: float,
         sets: Sequence[tuple[int, ...]] | None = None,
         *,
         even: bool = False,
@@ -257,9 +328,14 @@ class PlanWorkload:
         about, or with all values equally likely. Where a model answers some of them, only those.
         """
         every = self.itemsets(length) if sets is None else self._within(sets)
-        itemsets = [items for items in every if not _told(mechanism, items)] or every
         each = [self.at_support ** (1 / length)] * length
-        return [Functional(items, self._evenly(items) if even else each) for items in itemsets]
+        found = [
+            Functional(items, self._evenly(items) if even else each).answered_by(
+                mechanism, people, self.at_support
+            )
+            for items in every
+        ]
+        return [each for each in found if each.modelled] or found
 
     def _within(self, sets: Sequence[tuple[int, ...]]) -> list[tuple[Item, ...]]:
         """Some itemsets of these sets of private columns."""
@@ -274,6 +350,11 @@ class PlanWorkload:
         private = self.domain.private
         sets = (tuple(private.index(i.attribute) for i in each) for each in self.itemsets(length))
         return list(dict.fromkeys(sets))
+
+    def is_modelled(self, mechanism: Mechanism, length: int, people: float) -> bool:
+        """Whether a model answers some supports of this length, and not the reports alone."""
+        supports = self.supports(mechanism, length, people)
+        return any(e.modelled for e in supports) or not self.unaided(mechanism, length, people)
 
     def unaided(
         self,
@@ -293,10 +374,13 @@ class PlanWorkload:
             every = islice(every, 1)
         return all(tells(mechanism, [names[axis] for axis in axes], people) for axes in every)
 
-    def _class_cells(self) -> list[Functional]:
+    def _class_cells(self, mechanism: Mechanism, people: float) -> list[Functional]:
         """Cells of the tables target × column that classifiers read, relative to their shares."""
         cells = [(items, self._evenly(items)) for items in self._within(self.sets)]
-        return [Functional(items, shares, scale=math.prod(shares)) for items, shares in cells]
+        return [
+            Functional(items, shares, scale=math.prod(shares)).answered_by(mechanism, people)
+            for items, shares in cells
+        ]
 
     @cached_property
     def class_column(self) -> Attribute:
@@ -413,18 +497,13 @@ def _chosen(columns: Sequence[Attribute], length: int, rank: int) -> list[Attrib
     return found
 
 
-def _told(mechanism: Mechanism, items: Sequence[Item]) -> bool:
-    """Whether reports of enough people would tell these items together without a model."""
-    return tells(mechanism, [item.attribute for item in items], math.inf)
-
-
-def tells(mechanism: Mechanism, names: Sequence[str], people: float) -> bool:
+def tells(mechanism: Mechanism, names: Sequence[str], people: float, sure: float = SURE) -> bool:
     """Whether reports of so many people should tell these private columns together by themselves,
     where otherwise a model would have to: enough are asked about all of them.
     """
     if mechanism.asked_sets is None:
         return len(names) == 1 or not mechanism.joins_by_model
-    enough = max(1 / ONE, SURE / max(people, 1e-9))
+    enough = max(1 / ONE, sure / max(people, 1e-9))
     about = [each for each in mechanism.asked_sets if each.columns >= set(names)]
     plain = sum(each.share for each in about if not each.folded)
     return plain >= enough or any(each.folded and each.share >= enough for each in about)
