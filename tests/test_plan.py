@@ -9,6 +9,7 @@ import time
 import warnings
 from collections import Counter
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -102,11 +103,11 @@ def test_itemsets_ranges_and_means_come_out_as_predicted(name: str) -> None:
         variance = itemset_variance(mechanism, tuple(Item(name, 0) for name in items), shares)
         agrees(math.sqrt(ROWS * variance), found)
     agrees(
-        predict(mechanism, questions.counts(mechanism)) * math.sqrt(ROWS),
+        predict(mechanism, questions.counts(mechanism), ROWS) * ROWS,
         bins[:, len(middles) // 2 :].sum(axis=1),
     )
     agrees(
-        predict(mechanism, [questions.mean(mechanism, AGE)]) / math.sqrt(ROWS),
+        predict(mechanism, [questions.mean(mechanism, AGE)], ROWS),
         (bins @ middles) / bins.sum(axis=1),
     )
 
@@ -122,12 +123,27 @@ def counted(
     """
     releases = repeated(mechanism, truth, 1)
     age = mechanism.domain["age"]
-    itemsets = {
-        length: np.array([r.marginal(list(FIRST)[:length]).value.flat[0] for r in releases])
-        for length in (1, 2, 3)
-    }
+    itemsets = dict(enumerate(np.array([supports(each) for each in releases]).T, 1))
     bins = np.array([release.marginal([age.cells()]).value for release in releases])
     return itemsets, bins, np.arange(60.0) if age.size == 60 else MIDDLES
+
+
+def supports(release: Release) -> list[float]:
+    """Of the first value of one, two and three columns; item by item where the reports are items,
+    as mining counts them, which does not know that the values of a column make up everyone.
+    """
+    if release.mechanism.item_law is None:
+        return [release.marginal(list(FIRST)[:length]).value.flat[0] for length in (1, 2, 3)]
+    asked, found = release.supports(), []
+    first = np.unique(asked.groups, return_index=True)[1].astype(np.int32)
+    shorter, before = asked.empty(), [()]
+    for length in (1, 2, 3):
+        itemsets = list(combinations(range(3), length))
+        subsets = [[before.index(s[:j] + s[j + 1 :]) for j in range(length)] for s in itemsets]
+        shorter = asked.measure(first[np.array(itemsets)], np.array(subsets), shorter)
+        found.append(float(shorter.count[0]))
+        before = itemsets
+    return found
 
 
 def test_baskets_come_out_as_predicted() -> None:
@@ -194,7 +210,8 @@ def test_people_needed_reach_the_wanted_error() -> None:
     again = plan_release(
         PEOPLE, int(plan.best.people), guarantee=NINETEEN, wanted_error=0.05, at_support=0.1
     )
-    assert again.met and again.best.error == pytest.approx(0.05, rel=1e-3)
+    # questions are chosen for about so many people: more of them may get better ones
+    assert again.met and 0.045 < again.best.error <= 0.05 * 1.001
 
 
 @pytest.mark.parametrize("purpose", ["itemsets", "counts", "means", "classes"])
@@ -351,7 +368,7 @@ def test_itemsets_stand_for_all_columns_and_values() -> None:
 def test_the_condition_told_is_the_worst() -> None:
     uneven = Domain((Category("a", ("x", "y")), Category("b", ("x", "y"))))
     mechanism = Retention(uneven, {"a": 0.9, "b": 0.2})
-    _, condition = PlanWorkload(uneven).itemset_figures(mechanism, 1)
+    _, condition = PlanWorkload(uneven).itemset_figures(mechanism, 1, ROWS)
     assert condition == pytest.approx(5)  # of b: 1 / 0.2
 
 
@@ -388,7 +405,7 @@ def test_a_questionnaire_asks_what_the_purpose_needs() -> None:
         assert again == best.mechanism
         named = {"purpose": wish.get("purpose", "itemsets"), "target": wish.get("target")}
         asked = PlanWorkload(CENSUS, pairs=tuple(wish.get("pairs", ())), length=2, **named)
-        assert asked.predict(best.mechanism) < 0.99 * asked.predict(usual)
+        assert asked.predict(best.mechanism, 48_842) < 0.99 * asked.predict(usual, 48_842)
         for name, value in best.options.items():
             assert f"--{name} {value}" in best.command()
 
@@ -421,12 +438,12 @@ def test_the_outlook_agrees_with_the_unbiased_answers() -> None:
 
 
 def test_the_outlook_says_what_would_do() -> None:
-    plan = plan_release(CENSUS, 6000, guarantee=NINETEEN)
+    plan = plan_release(CENSUS, 1000, guarantee=NINETEEN)
     said = plan.sentences()[2]
     assert said.startswith("not usable") and " people" in said and "promise gamma" in said
     needed = int(re.search(r"ask ([\d,]+) people", said)[1].replace(",", ""))
     again = plan_release(CENSUS, needed, guarantee=NINETEEN)
-    assert again.sample_sizes is not None and again.sample_sizes.usable
+    assert again.best.error < 0.53  # about: questions are chosen for the people there are
 
 
 def test_a_range_of_a_questionnaire_comes_out_as_predicted() -> None:
@@ -435,7 +452,7 @@ def test_a_range_of_a_questionnaire_comes_out_as_predicted() -> None:
     rng = np.random.default_rng(4)
     truth = Table(Domain((number,)), (rng.integers(0, 100, ROWS).astype(np.uint8),))
     mechanism = Questionnaire.promising(NINETEEN, truth.domain, questions="singles:1")
-    predicted = predict(mechanism, PlanWorkload(truth.domain).counts(mechanism)) * math.sqrt(ROWS)
+    predicted = predict(mechanism, PlanWorkload(truth.domain).counts(mechanism), ROWS) * ROWS
     binned = truth.recode(mechanism.domain)
     upper = [
         perturb(binned, mechanism, seeded(seed)).marginal(["gain"]).value[-1] for seed in range(400)
@@ -565,13 +582,18 @@ def test_three_wide_columns_do_not_cost_the_questionnaire() -> None:
     assert plan.options[0].error < 0.7 * plan.options[1].error
 
 
-def test_columns_that_no_question_joins_are_not_promised_together() -> None:
-    """33 × 33 cells are too many for one question: of the two columns together nothing is told."""
+def test_columns_that_no_question_joins_are_promised_by_assumption() -> None:
+    """33 × 33 cells are too many for one question: a model knows nothing of them together, however
+    many people there are. "0 % from 520 people" was said of such.
+    """
     columns = (Category(name, tuple(f"v{k}" for k in range(33))) for name in ("town", "trade"))
-    plan = plan_release(Domain(tuple(columns)), 50_000, guarantee=Guarantee(19))
-    errors = {option.name: option.error for option in plan.options}
-    assert plan.options[0].name != "questionnaire"
-    assert errors.get("questionnaire", math.inf) == math.inf
+    domain = Domain(tuple(columns))
+    for people in (5_000, 50_000, 5_000_000):
+        plan = plan_release(domain, people, guarantee=Guarantee(19))
+        found = next(option for option in plan.options if option.name == "questionnaire")
+        assert found.by_assumption and found.error > 0.15 and found.people == math.inf
+        assert found.to_dict()["answered_by"]["asked"] == "assumption"
+    assert plan.best.name != "questionnaire" or "by assumption" in plan.sentences()[-1]
 
 
 def test_numbers_beside_words_are_told_what_they_would_get_alone() -> None:
@@ -598,18 +620,16 @@ def test_numbers_and_words_are_asked_about_one_at_a_time() -> None:
     assert "tells nothing of an itemset" in itemsets.refused["square-wave"]
 
 
-def test_a_column_of_one_value_is_named_as_what_is_in_the_way() -> None:
-    """It alone keeps all that asks questions from being compared: all words were named, or none."""
-    words = Category("city", ("Rome", "Paris")), Category("country", ("here",))
-    people = Domain((Numeric("age", 18, 90, (30, 50)), Numeric("pay", 0, 5000, (1000,)), *words))
-    found = plan_release(people, 3000, guarantee=Guarantee(19), purpose="means")
-    assert found.excluded is not None and found.excluded.others == ("country",)
-    rest = Domain(people.attributes[:3])
-    best = plan_release(rest, 3000, guarantee=Guarantee(19), purpose="means").best
-    assert (found.excluded.best.name, found.excluded.best.error) == (best.name, best.error)
-    for domain, told in ((people, True), (rest, False)):
-        plan = plan_release(domain, 3000, guarantee=Guarantee(19))
-        assert ("country has one value" in " ".join(plan.sentences())) == told
+def test_a_column_of_one_value_rules_nothing_out() -> None:
+    """Two constant columns of a proposed schema ruled the questionnaire out: 15,321 % for 201 %."""
+    words = Category("sex", ("f", "m")), Category("pet", ("cat", "dog", "eel"))
+    constant = Category("country", ("here",))
+    told, usual = (
+        plan_release(Domain(each), 8_000, guarantee=Guarantee(19))
+        for each in ((*words, constant), words)
+    )
+    errors = {option.name: option.error for option in usual.options}
+    assert {o.name: o.error for o in told.options}["questionnaire"] == errors["questionnaire"]
 
 
 def test_a_column_with_one_value_is_not_asked_about() -> None:

@@ -19,13 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels import Channel, Sizes
-from sfumato.channels.channel import has_known_laws, scatter
+from sfumato.channels.channel import exact_axes, has_known_laws, scatter
 from sfumato.channels.conditioning import condition
 from sfumato.domain import Attribute, Cells, Items, Numeric, gathered, spread
 from sfumato.errors import Unanswerable
+from sfumato.estimation.evidence import NEGLIGIBLE
 from sfumato.mechanisms.base import TYPICAL_BASKET, Mechanism
 from sfumato.model.fitted import order_for
-from sfumato.observation import CellTally, CutLaw, ItemLaw
+from sfumato.observation import CellTally, CutLaw, ItemLaw, ItemsetTally
 
 Floats = NDArray[np.float64]
 
@@ -79,7 +80,25 @@ def observed_variance(
     known = has_known_laws(seen.channel)
     channel = seen.channel.settle(seen.channel.apply(truth) if known else truth)
     influence = np.asarray(channel.solve_adjoint(fine_weights))
-    return float((truth * scatter(channel, influence, influence)).sum())
+    found = float((truth * scatter(channel, influence, influence)).sum())
+    if not isinstance(seen.tally, CellTally | ItemsetTally):
+        return found
+    return found - _known_total(channel, truth, influence)
+
+
+def _known_total(channel: Channel, truth: Floats, influence: Floats) -> float:
+    """What knowing how many people there are takes from the variance of an estimate: all that goes
+    with the estimate of everyone, of each value of the axes that are reported as they are
+    (`CountEvidence`).
+    """
+    everyone = np.asarray(channel.solve_adjoint(np.ones_like(truth)))
+    exact = exact_axes(channel)
+    noisy = tuple(axis for axis in range(truth.ndim) if axis not in exact)
+    joint, total = (
+        (truth * scatter(channel, everyone, each)).sum(axis=noisy) for each in (influence, everyone)
+    )
+    known = total > NEGLIGIBLE
+    return float(np.divide(joint**2, total, out=np.zeros_like(total), where=known).sum())
 
 
 def modelled_variance(
