@@ -56,6 +56,8 @@ WISHES = {
         "mine",
         "fit",
         "classify",
+        "regress",
+        "compare",
         "audit",
         "identify",
         "swap",

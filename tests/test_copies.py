@@ -82,6 +82,8 @@ def _supports(source: Source, domain: Domain) -> Iterator[tuple[str, tuple[float
     if len(pairs) and (supports.longest is None or supports.longest > 1):
         two = supports.measure(pairs, pairs[:, ::-1].copy(), one)
         for place, pair in enumerate(pairs):
+            if two.count[place] == two.stderr[place] == 0:
+                continue  # no candidate: nobody was asked about it
             name = " and ".join(supports.names[item] for item in pair)
             yield f"pair {name}", (float(two.count[place]), float(two.stderr[place]))
 

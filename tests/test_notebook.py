@@ -214,6 +214,8 @@ def results() -> dict[str, object]:
     """One of every result, of columns and values that are called as badly as can be."""
     truth = sf.read({EVIL: ["no", EVIL] * 300, LONG: [LONG, "a", "b"] * 200})
     release = sf.perturb(truth, sf.Retention(truth.domain, 0.6), seeded(1))
+    alike = sf.read({EVIL: ["no", EVIL] * 300, LONG: ["a", LONG] * 300})  # evidence to be sure of
+    learned = sf.perturb(alike, sf.Retention(alike.domain, 0.9), seeded(1))
     found = sf.mine(release, 0.05)
     swapped = sf.swap(OWNED, 0.2, confidential="ill", max_posterior=1.0, rng=seeded(1))
     hidden = sf.hide(BASKETS, [[EVIL, LONG]], min_count=3, rng=seeded(1))
@@ -222,7 +224,7 @@ def results() -> dict[str, object]:
     named = EVIL.replace('"', '""')
     tree = sf.classify(truth, EVIL, features=[LONG], significance=None)
     every = [
-        *(tree, sf.classify(release, LONG, model="bayes"), tree.quality(truth)),
+        *(tree, sf.classify(learned, LONG, model="bayes"), tree.quality(truth)),
         *(sf.Reconstructed(EVIL, features=[LONG]).fit(release), sf.itemset_errors(found, found)),
         *(release, sf.Exact(truth), truth.domain, release.marginal([EVIL, LONG]), found),
         *(release.marginal([EVIL]).where(**{EVIL: EVIL}), sf.fit(release), swapped, hidden),

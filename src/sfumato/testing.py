@@ -32,7 +32,7 @@ from sfumato.audit import audit_release
 from sfumato.bits import Bits
 from sfumato.channels import Channel, Product, Retain
 from sfumato.channels.channel import has_known_laws
-from sfumato.domain import Columns, Domain, Items, Numeric, code_dtype
+from sfumato.domain import Cells, Columns, Domain, Items, Numeric, code_dtype
 from sfumato.engines import open_source
 from sfumato.errors import Unanswerable
 from sfumato.mechanisms.base import Mechanism, axis_codes, channel_over, spec_of
@@ -506,6 +506,12 @@ def same(left: Columns, right: Columns) -> bool:
     """Whether two batches hold the same values."""
     pairs: Any = zip(left, right, strict=True)
     return all(a.equals(b) if isinstance(a, Bits) else np.array_equal(a, b) for a, b in pairs)
+
+def unbalanced(release: Release, cells: Sequence[Cells]) -> NDArray[np.float64]:
+    """What the tally alone says of cells, before it is fitted to the number of people."""
+    observation = release.observe(cells)
+    (counts,) = release.tallied([observation.tally])
+    return np.asarray(observation.channel.settle(counts).solve(counts))
 
 
 # The statistical judges: each returns the probability of a deviation this large by chance.

@@ -30,6 +30,8 @@ ELSEWHERE = {
     "cli/errors.py": WRITTEN,
     "cli/completion.py": OURS,
     "collect/form.py": OURS,
+    "collect/one_file.py": OURS,
+    "collect/play.py": OURS,
     "collect/language.py": OURS,
     "collect/assets.py": OURS,
     "engines/spark/session.py": "the release note of Java; what our own worker raised",

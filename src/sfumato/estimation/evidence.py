@@ -190,7 +190,7 @@ class CountEvidence(Evidence):
         """
         if self.settled.inputs == self.settled.outputs and not self.settled.repeats:
             return None
-        influence = self._influences(np.ones((*self.settled.inputs, 1)))[..., 0]
+        influence = np.asarray(self.settled.solve_adjoint(np.ones(self.settled.inputs)))
         if scatter(self.settled, influence, influence).max() <= NEGLIGIBLE:
             return None  # whatever the truth is, every report adds one person
         if self.settled.repeats:
