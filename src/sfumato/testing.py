@@ -507,6 +507,7 @@ def same(left: Columns, right: Columns) -> bool:
     pairs: Any = zip(left, right, strict=True)
     return all(a.equals(b) if isinstance(a, Bits) else np.array_equal(a, b) for a, b in pairs)
 
+
 def unbalanced(release: Release, cells: Sequence[Cells]) -> NDArray[np.float64]:
     """What the tally alone says of cells, before it is fitted to the number of people."""
     observation = release.observe(cells)
