@@ -17,7 +17,7 @@ import sfumato as sf
 from sfumato.domain import Bins, Category, Domain, Numeric
 from sfumato.errors import EstimationError, ParameterError, SchemaError, SfumatoError
 from sfumato.mechanisms.questionnaire import Questionnaire
-from sfumato.mine.crosstab import scores, tail_mean
+from sfumato.mine.crosstab import cells_of, scores, tail_mean
 from sfumato.mine.formula import Factor, Formula, term_name
 from sfumato.mine.regression import Regression, regress
 from sfumato.randomness import seeded
@@ -419,3 +419,11 @@ def test_open_ended_bins_stand_nearer_than_their_middle() -> None:
             assert off <= before + 0.5
             assert off < 0.35 * before or before < 8
     assert tail_mean(1.0, 1e9) == pytest.approx(1.0)
+
+
+def test_zero_is_a_cell_of_its_own_where_it_has_a_report_of_its_own() -> None:
+    domain = Domain((Numeric("gain", 0, 99, cuts=(50,), zero=True),))
+    table = sf.read({"gain": [0] * 900 + [10, 20, 60, 90] * 25}, domain)
+    release = perturb(table, sf.Retention(domain, 0.9), seeded(1))
+    part = cells_of(release, "gain")
+    assert part.size == 3 and scores(part, np.array([900.0, 50, 50]))[0] == 0

@@ -69,7 +69,7 @@ class Crosstab:
     def _of_records(cls, source: Exact, names: Sequence[str], rows_fixed: bool) -> Crosstab:
         if not source.rows:
             raise ParameterError("there are no records to count")
-        parts, known = tuple(source.cells(name) for name in names), source.domain.names
+        parts, known = tuple(cells_of(source, name) for name in names), source.domain.names
         columns = [source.table.columns[known.index(part.attribute.name)] for part in parts]
         fine = [
             np.asarray(column, dtype=np.int64)
@@ -97,7 +97,7 @@ class Crosstab:
 
     @classmethod
     def _of_estimate(cls, source: Source, names: Sequence[str], rows_fixed: bool) -> Crosstab:
-        parts = tuple(source.cells(name) for name in names)
+        parts = tuple(cells_of(source, name) for name in names)
         shape = tuple(part.size for part in parts)
         if math.prod(shape) > limits.CELLS:
             raise ParameterError(
@@ -184,6 +184,15 @@ class Crosstab:
             return [Answer(*each) for each in zip(weights.T @ self.value, spread, strict=True)]
         shape, sampling = self.estimate.value.shape, not self.rows_fixed
         return [self.estimate.dot(row.reshape(shape), sampling=sampling) for row in weights.T]
+
+
+def cells_of(source: Source, name: str) -> Cells:
+    """The default cells of a column; zero is one of them where it has a report of its own."""
+    part = source.cells(name)
+    attribute = part.attribute
+    if part.item is None and isinstance(attribute, Numeric) and attribute.zero:
+        return attribute.cells_by_cuts((attribute.grid_step, *attribute.cuts))
+    return part
 
 
 def is_number(part: Cells) -> bool:
