@@ -114,6 +114,7 @@ def press(chromium: Any, selector: str, key: str, times: int = 1) -> None:
 def test_everyone_can_use_it(
     chromium: Any, npm_packages: Path, page: str, width: int, scheme: str
 ) -> None:
+    chromium.get_log("browser")  # of the tests before
     with screen(chromium, width, 900, scheme):
         chromium.get(page)
         wait(lambda: "γ = 4 " in said(chromium, "gamma-said"), "the page")
