@@ -317,8 +317,8 @@ def axis_numbers(axis: Axis, codes: Codes) -> Terms:
         return Terms(np.array([float(value) for value in values])[codes], kind)
     raise QueryError(
         f"'{attribute.name}' is known in bins only, so it has no sum or average",
-        hint="count its bins with GROUP BY, or ask a release that has its numbers (public, or by "
-        "piecewise, square-wave, retention; for averages by groups by ranges, and fit it)",
+        hint="sfumato compare estimates means from bins; AVG needs a release made with --mechanism "
+        "piecewise, square-wave or retention (by groups: ranges, then query --fit)",
     )
 
 
