@@ -850,7 +850,7 @@ def test_few_codes_are_told_apart_as_many_are(seed: int, size: int, parts: int) 
 
 
 def test_who_asks_for_an_average_by_groups_is_sent_to_ranges():
-    with pytest.raises(QueryError, match="by ranges, and fit it"):
+    with pytest.raises(QueryError, match="by groups: ranges, then query --fit"):
         axis_numbers(SimpleNamespace(attribute=Bins("hours", (0, 20, 40))), [0])
 
 
