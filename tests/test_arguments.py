@@ -66,7 +66,10 @@ NOT_CALLED = {
 }
 # What a mechanism answers to the library itself, which asks with arrays and cells that it has
 # worked out: of these the kinds are checked at every call, what they hold is not.
-INNER = ("randomise", "observe_private", "private_likelihood", "most_likely", "predicted_variance")
+INNER = (
+    *("randomise", "observe_private", "private_likelihood", "most_likely"),
+    *("predicted_variance", "modelled_variance"),
+)
 HELD = ("[]", "an array")
 LONGEST = 500
 TRIED = 7  # of the wrong values, for each argument
@@ -806,6 +809,8 @@ def of_mechanisms(folder: Path) -> dict[str, Call]:
         }
         asked = {"cells": cells, "weights": np.ones(shape), "shares": np.full(shape, 1 / 8)}
         made[f"{name}.predicted_variance"] = (mechanism.predicted_variance, asked)
+        fitted = asked | {"people": 100.0, "order": 2}
+        made[f"{name}.modelled_variance"] = (mechanism.modelled_variance, fitted)
         if hasattr(kind, "item_channel"):
             made[f"{name}.item_channel"] = (mechanism.item_channel, {"items": [0]})
     shop, sex = thing("shop"), thing("domain").project(["sex"])

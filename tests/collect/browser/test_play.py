@@ -114,7 +114,6 @@ def press(chromium: Any, selector: str, key: str, times: int = 1) -> None:
 def test_everyone_can_use_it(
     chromium: Any, npm_packages: Path, page: str, width: int, scheme: str
 ) -> None:
-    chromium.get_log("browser")  # of the tests before
     with screen(chromium, width, 900, scheme):
         chromium.get(page)
         wait(lambda: "γ = 4 " in said(chromium, "gamma-said"), "the page")
@@ -127,7 +126,8 @@ def test_everyone_can_use_it(
         bars = "return document.querySelectorAll('#bars rect').length"
         wait(lambda: chromium.execute_script(bars) == 6, "six bars")
         assert violations(chromium, npm_packages) == []
-    assert [line for line in chromium.get_log("browser") if line["level"] == "SEVERE"] == []
+    severe = [line for line in chromium.get_log("browser") if line["level"] == "SEVERE"]
+    assert [line for line in severe if "favicon.ico" not in line["message"]] == []  # Chromium's own
 
 
 def test_without_motion_people_are_there_at_once(chromium: Any, page: str) -> None:
