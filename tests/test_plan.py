@@ -210,8 +210,7 @@ def test_people_needed_reach_the_wanted_error() -> None:
     again = plan_release(
         PEOPLE, int(plan.best.people), guarantee=NINETEEN, wanted_error=0.05, at_support=0.1
     )
-    # questions are chosen for about so many people: more of them may get better ones
-    assert again.met and 0.045 < again.best.error <= 0.05 * 1.001
+    assert again.met and again.best.error == pytest.approx(0.05, rel=1e-3)
 
 
 @pytest.mark.parametrize("purpose", ["itemsets", "counts", "means", "classes"])
@@ -438,12 +437,12 @@ def test_the_outlook_agrees_with_the_unbiased_answers() -> None:
 
 
 def test_the_outlook_says_what_would_do() -> None:
-    plan = plan_release(CENSUS, 1000, guarantee=NINETEEN)
+    plan = plan_release(CENSUS, 1000, guarantee=NINETEEN)  # with 6,000 a model answers
     said = plan.sentences()[2]
     assert said.startswith("not usable") and " people" in said and "promise gamma" in said
     needed = int(re.search(r"ask ([\d,]+) people", said)[1].replace(",", ""))
     again = plan_release(CENSUS, needed, guarantee=NINETEEN)
-    assert again.best.error < 0.53  # about: questions are chosen for the people there are
+    assert again.sample_sizes is not None and again.sample_sizes.usable
 
 
 def test_a_range_of_a_questionnaire_comes_out_as_predicted() -> None:

@@ -252,7 +252,7 @@ export const bucket = (s, seed, item) => {
   return Number(value) % s.buckets;
 };
 
-/** Whether zero has a report of its own, 1 or 0, @param {Step} s and the last report: that one. */
+/** 1 where zero has a report of its own, which is then the last. @param {Step} s */
 const zero = (s) => s.zero ?? 0;
 /** @param {Step} s */
 const last = (s) => s.values + s.length - 2 + zero(s);
